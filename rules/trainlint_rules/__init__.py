@@ -1,0 +1,1 @@
+"""The built-in rules of trainlint, one file a rule, by family."""

@@ -1,0 +1,66 @@
+"""A finding: what a rule says about one place in the code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+
+from trainlint.fixes.recipe import Applicability, Fix
+from trainlint.semantics.project import Context, Site
+from trainlint.semantics.vocabulary import Confidence
+
+
+class Severity(IntEnum):
+    HINT = 0
+    INFO = 1
+    WARNING = 2
+    ERROR = 3
+
+    @property
+    def label(self) -> str:
+        return self.name.lower()
+
+
+class Family(StrEnum):
+    """Rule families; the value is the folder in the rule pack, the order that of the codes."""
+
+    TOOL = "tool"
+    DATA = "data"
+    STEP = "step"
+    DISTRIBUTED = "distributed"
+    COMPUTE = "compute"
+    MEMORY = "memory"
+    CHECKPOINT = "checkpoint"
+    RUNTIME = "runtime"
+
+
+@dataclass(frozen=True, slots=True)
+class RelatedSite:
+    """Another place that explains the finding: the loop that makes it hot, the loader, the caller."""
+
+    site: Site
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a rule reports. The engine fills `fix`; the probe's verdict joins it in reports."""
+
+    code: str
+    name: str
+    message: str
+    """One sentence without a full stop, naming the expression and what it costs."""
+    site: Site
+    severity: Severity
+    confidence: Confidence
+    context: Context | None = None
+    """None for findings about a file rather than about code that runs (TL0)."""
+    help: str = ""
+    """What to do instead, in one sentence."""
+    related: tuple[RelatedSite, ...] = ()
+    subject: object = field(default=None, compare=False, repr=False)
+    """The project record that the rule reported, for `Rule.fix`; not kept in caches or reports."""
+    fix: Fix | None = None
+
+
+__all__ = ["Applicability", "Family", "Finding", "Fix", "RelatedSite", "Severity"]

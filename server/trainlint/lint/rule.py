@@ -1,0 +1,154 @@
+"""The rule contract: all that a rule is, in one class; all that a rule pack must offer.
+
+A rule pack is an importable package registered under the entry point group `trainlint.rules`; every `Rule` subclass
+with a code that its modules define is one of its rules.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar, Protocol
+
+from trainlint.fixes.recipe import Applicability, Fix
+from trainlint.lint.finding import Family, Finding, RelatedSite, Severity
+from trainlint.probe.evidence import Evidence, Status, Verdict
+from trainlint.semantics.project import Context, Project, Site
+from trainlint.semantics.vocabulary import Confidence
+
+SECTIONS = (
+    "What it does",
+    "Why it is slow",
+    "When it is fine",
+    "Example",
+    "Use instead",
+    "Fix safety",
+    "How the probe confirms it",
+    "References",
+)
+"""The sections of a rule's documentation, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A small program that is the rule's test and part of its page.
+
+    The key of `files` is a path; the rule is checked on `entry`, with the other files beside it. Lines that must be
+    reported end in the comment `# expect: CODE`; every other line must not be.
+    """
+
+    files: dict[str, str]
+    entry: str
+    because: str
+    fixed: dict[str, str] | None = None
+    """The files after the rule's fix, where it carries edits."""
+    valid: bool = False
+    documented: bool = False
+
+
+def invalid(
+    source: str,
+    *,
+    because: str = "",
+    fixed: str | None = None,
+    others: dict[str, str] | None = None,
+    entry: str = "train.py",
+) -> Example:
+    """An example that the rule must report, on the lines marked `# expect: CODE` and on no other.
+
+    `fixed` is the text of `entry` after all of the rule's fixes, without the marks.
+    """
+    files = {entry: inspect.cleandoc(source) + "\n"}
+    files |= {path: inspect.cleandoc(text) + "\n" for path, text in (others or {}).items()}
+    after = {entry: inspect.cleandoc(fixed) + "\n"} if fixed is not None else None
+    return Example(files, entry, because, after)
+
+
+def valid(
+    source: str, *, because: str, others: dict[str, str] | None = None, entry: str = "train.py"
+) -> Example:
+    """An example on which the rule must stay silent; `because` says why, in a phrase."""
+    files = {entry: inspect.cleandoc(source) + "\n"}
+    files |= {path: inspect.cleandoc(text) + "\n" for path, text in (others or {}).items()}
+    return Example(files, entry, because, valid=True)
+
+
+class Occurrence(Protocol):
+    """What any record of the project has."""
+
+    @property
+    def site(self) -> Site: ...
+    @property
+    def context(self) -> Context: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RuleOptions:
+    """What the configuration says to a rule: its own table, validated by the rule's `Options` model."""
+
+    values: dict[str, object] = field(default_factory=dict)
+
+
+class Rule:
+    """Base of all rules. A subclass's docstring is its page: a first line that summarizes, then `SECTIONS`."""
+
+    code: ClassVar[str] = ""
+    name: ClassVar[str] = ""
+    family: ClassVar[Family]
+    severity: ClassVar[Severity] = Severity.WARNING
+    fix_class: ClassVar[Applicability] = Applicability.NONE
+    """The most that the rule's fix can be; a single finding's fix may be less."""
+    default: ClassVar[bool] = True
+    """Whether the rule is in the default set."""
+    confirmed_by: ClassVar[str] = ""
+    """What confirms a finding at run time, in a phrase; empty where nothing does."""
+    torch: ClassVar[tuple[tuple[int, int] | None, tuple[int, int] | None]] = (None, None)
+    """First and last torch release that the rule holds for; None where it is open."""
+    examples: ClassVar[tuple[Example, ...]] = ()
+
+    def check(self, project: Project) -> Iterator[Finding]:
+        """Yield a finding for each record of the project that the rule is about."""
+        raise NotImplementedError
+
+    def fix(self, finding: Finding) -> Fix | None:
+        """Return what would mend the finding, or None. `finding.subject` is the record that was reported."""
+        return None
+
+    def judge(self, finding: Finding, evidence: Evidence) -> Verdict:
+        """Confirm or clear the finding by what was measured."""
+        return Verdict(Status.INCONCLUSIVE, note="nothing measured at run time speaks about this rule")
+
+    def finding(
+        self,
+        subject: Occurrence,
+        message: str,
+        *,
+        help: str = "",
+        confidence: Confidence | None = None,
+        severity: Severity | None = None,
+        site: Site | None = None,
+        related: tuple[RelatedSite, ...] = (),
+    ) -> Finding:
+        """Report `subject`. `confidence` bounds that of the context from above; `site` narrows the place."""
+        context = subject.context
+        bound = Confidence.HIGH if confidence is None else confidence
+        if context.loop is not None and not related:
+            related = (RelatedSite(context.loop, "the loop that runs it"),)
+        return Finding(
+            code=self.code,
+            name=self.name,
+            message=message,
+            site=site or subject.site,
+            severity=self.severity if severity is None else severity,
+            confidence=min(context.confidence, bound),
+            context=context,
+            help=help,
+            related=related,
+            subject=subject,
+        )
+
+    @classmethod
+    def summary(cls) -> str:
+        """The first line of the page."""
+        return inspect.cleandoc(cls.__doc__ or "").split("\n", 1)[0]

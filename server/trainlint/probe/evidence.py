@@ -1,0 +1,272 @@
+"""Measured facts, and the verdicts that rules draw from them.
+
+`probe.analysis` fills this from a recording; a rule's `judge` asks it about a finding's lines. What was not measured
+is None, never zero. Times are seconds, shares are of the clean, timed steps' wall time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from trainlint.semantics.project import Site
+
+CONFIRMED_SHARE = 0.02
+"""A finding is confirmed at this share of the step, unless its rule names its own (FACTS: "a finding's cost")."""
+
+
+class Status(StrEnum):
+    CONFIRMED = "confirmed"
+    """Measured cost at or above the rule's threshold."""
+    REFUTED = "refuted"
+    """The line is known to have run in the measured steps and cost less, or the condition proved false."""
+    NOT_EXERCISED = "not-exercised"
+    """The line did not run."""
+    INCONCLUSIVE = "inconclusive"
+    """It ran, or may have, but this machine or source cannot tell; the note says what would."""
+
+
+class Source(StrEnum):
+    """Where a figure comes from."""
+
+    AGENT = "agent"
+    STACKS = "stacks"
+    KINETO = "kineto"
+    NVML = "nvml"
+    PSUTIL = "psutil"
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One figure behind a verdict, with the threshold it was held against."""
+
+    metric: str
+    value: float
+    unit: str
+    source: Source
+    threshold: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    status: Status
+    ms_per_step: float | None = None
+    share: float | None = None
+    calls_per_step: float | None = None
+    evidence: tuple[Measurement, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a source file of the job."""
+
+    path: Path
+    row: int
+
+
+@dataclass(frozen=True, slots=True)
+class StackSamples:
+    """Samples with a line on the stack: in the ranks' training threads, and in loader workers."""
+
+    seconds_per_step: float
+    samples: int
+    in_workers: bool
+    """Worker time runs beside the step; it costs only as far as the step waits for data."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimedCalls:
+    """Calls made from a line that the agent timed: prints, logging, trackers, saves, collections."""
+
+    calls_per_step: float
+    seconds_per_step: float
+
+
+@dataclass(frozen=True, slots=True)
+class SyncCount:
+    """Reads of tensor values from a line. `wait_s_per_step` is None where no accelerator made the host wait."""
+
+    calls_per_step: float
+    wait_s_per_step: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """Copies between host and device issued from a line, from a trace."""
+
+    calls_per_step: float
+    seconds_per_step: float
+    bytes_per_step: float
+    pageable: bool
+    """Whether the host side was pageable memory, so that the copy could not overlap."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankEvidence:
+    """What one rank shows, compared with the others."""
+
+    rank: int
+    step_s: float
+    data_wait_s: float
+    batch_digests: tuple[str, ...] = ()
+    """Digest of the first batch of each epoch that was seen."""
+    printed_lines: frozenset[Line] = frozenset()
+    """Lines that printed on this rank."""
+    ddp_unused_parameters: int | None = None
+    """DDP's own count of parameters without a gradient in the measured steps."""
+    reductions_per_update: float | None = None
+    """Gradient reductions per optimizer step, counted in the profiler window."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoaderEvidence:
+    """What the loaders show over the clean steps."""
+
+    data_wait_share: float
+    workers: int
+    queue_empty_share: float | None = None
+    alone_batch_s: float | None = None
+    epoch_start_s: float | None = None
+    """Median time from a new iterator to its first batch; None if no epoch turned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """All that was measured, asked by line."""
+
+    step_s: float
+    """Median duration of a clean step."""
+    steps: int
+    accelerator: bool
+    """Whether the job ran on a device the host can wait for."""
+    ran: Mapping[Line, bool] = field(default_factory=dict)
+    """Whether a line ran in the measured steps, where that is known; a line that is missing is not known."""
+    stacks: Mapping[Line, StackSamples] = field(default_factory=dict)
+    calls: Mapping[Line, TimedCalls] = field(default_factory=dict)
+    syncs: Mapping[Line, SyncCount] = field(default_factory=dict)
+    copies: Mapping[Line, Copies] = field(default_factory=dict)
+    ranks: tuple[RankEvidence, ...] = ()
+    loader: LoaderEvidence | None = None
+    shares: Mapping[str, float] = field(default_factory=dict)
+    """Shares of the step by name, as in the result: "data_wait", "host_to_device", "sync_wait", …"""
+    memory_slope_bytes_per_step: float | None = None
+    recompilations: int | None = None
+    evaluation_records_graph: bool | None = None
+    """Whether evaluation batches ran with gradients enabled and outputs that require them."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables of the live job, those that rules speak about."""
+    effective_token_share: float | None = None
+
+    def lines(self, site: Site) -> Iterable[Line]:
+        return (Line(site.path, row) for row in range(site.row, site.end_row + 1))
+
+    def did_run(self, site: Site) -> bool | None:
+        """Whether any line of `site` is known to have run; None where nothing tells."""
+        known = [self.ran[line] for line in self.lines(site) if line in self.ran]
+        recorded = any(line in table for line in self.lines(site) for table in (self.calls, self.syncs, self.copies, self.stacks))
+        return True if recorded or any(known) else False if known else None
+
+
+def judge_cost(
+    evidence: Evidence,
+    site: Site,
+    seconds_per_step: float | None,
+    *,
+    metric: str,
+    source: Source,
+    calls_per_step: float | None = None,
+    confirmed_share: float = CONFIRMED_SHARE,
+    unmeasured: str,
+) -> Verdict:
+    """The usual verdict: the cost of the lines at `site` against a share of the step.
+
+    `seconds_per_step` is None where the cost could not be measured; `unmeasured` says what would measure it.
+    """
+    ran = evidence.did_run(site)
+    if ran is False:
+        return Verdict(Status.NOT_EXERCISED, note="the line did not run in the measured steps")
+    if seconds_per_step is None or evidence.step_s <= 0:
+        return Verdict(Status.INCONCLUSIVE, calls_per_step=calls_per_step, note=unmeasured)
+    share = seconds_per_step / evidence.step_s
+    figure = Measurement(metric, seconds_per_step * 1e3, "ms/step", source, confirmed_share * evidence.step_s * 1e3)
+    status = Status.CONFIRMED if share >= confirmed_share else Status.REFUTED if ran else Status.INCONCLUSIVE
+    note = "" if status is not Status.INCONCLUSIVE else unmeasured
+    return Verdict(status, seconds_per_step * 1e3, share, calls_per_step, (figure,), note)
+
+
+def judge_stacks(evidence: Evidence, site: Site, **overrides: float) -> Verdict:
+    """Judge by stack samples under the lines at `site`."""
+    found = [evidence.stacks[line] for line in evidence.lines(site) if line in evidence.stacks]
+    seconds = sum(sample.seconds_per_step for sample in found) if found else None
+    if found and all(sample.in_workers for sample in found) and evidence.loader is not None:
+        return _judge_worker_time(evidence, found, seconds or 0.0)
+    return judge_cost(
+        evidence,
+        site,
+        seconds,
+        metric="stack time",
+        source=Source.STACKS,
+        unmeasured="no stack sample holds this line, which proves nothing; probe more steps",
+        **overrides,
+    )
+
+
+def _judge_worker_time(evidence: Evidence, found: list[StackSamples], seconds: float) -> Verdict:
+    """Work in loader workers costs what the step waits for data, at most."""
+    assert evidence.loader is not None
+    wait = evidence.loader.data_wait_share
+    figures = (
+        Measurement("worker time", seconds * 1e3, "ms/step", Source.STACKS),
+        Measurement("data wait", wait, "share", Source.AGENT, CONFIRMED_SHARE),
+    )
+    status = Status.CONFIRMED if wait >= CONFIRMED_SHARE and seconds > 0 else Status.REFUTED
+    return Verdict(status, seconds * 1e3, wait, None, figures, "time in loader workers, which run beside the step")
+
+
+def judge_calls(evidence: Evidence, site: Site, **overrides: float) -> Verdict:
+    """Judge by the time spent inside the calls made from the lines at `site`."""
+    found = [evidence.calls[line] for line in evidence.lines(site) if line in evidence.calls]
+    return judge_cost(
+        evidence,
+        site,
+        sum(call.seconds_per_step for call in found) if found else None,
+        calls_per_step=sum(call.calls_per_step for call in found) if found else None,
+        metric="time in the call",
+        source=Source.AGENT,
+        unmeasured="calls from this line were not timed; probe with the agent",
+        **overrides,
+    )
+
+
+def judge_syncs(evidence: Evidence, site: Site, **overrides: float) -> Verdict:
+    """Judge by the host's waits for the device at the lines at `site`."""
+    found = [evidence.syncs[line] for line in evidence.lines(site) if line in evidence.syncs]
+    waits = [sync.wait_s_per_step for sync in found if sync.wait_s_per_step is not None]
+    return judge_cost(
+        evidence,
+        site,
+        sum(waits) if waits else None,
+        calls_per_step=sum(sync.calls_per_step for sync in found) if found else None,
+        metric="wait for the device",
+        source=Source.KINETO,
+        unmeasured="a read of a tensor costs nothing to wait for without an accelerator; probe on a GPU",
+        **overrides,
+    )
+
+
+def judge_copies(evidence: Evidence, site: Site, **overrides: float) -> Verdict:
+    """Judge by the copies between host and device that the lines at `site` issue."""
+    found = [evidence.copies[line] for line in evidence.lines(site) if line in evidence.copies]
+    return judge_cost(
+        evidence,
+        site,
+        sum(copy.seconds_per_step for copy in found) if found else None,
+        calls_per_step=sum(copy.calls_per_step for copy in found) if found else None,
+        metric="copy time",
+        source=Source.KINETO,
+        unmeasured="copies are visible in a GPU trace only; probe on a GPU",
+        **overrides,
+    )

@@ -1,0 +1,566 @@
+"""Lowered code: what is kept of a file once its libcst tree is dropped.
+
+`extract` writes it, the interpreter in `link` reads it, and nothing else looks at it; rules see the linked project.
+Nodes are named tuples whose last field is their tag, so that `json.dumps` writes them as they are and `decode` finds
+the type of each array at its end. That makes a function's body one line of JSON: cheap to send between processes,
+safe to read back from disk, and decoded only if the linker ever reaches the function.
+
+A node's `at` packs its place into one integer (see `pack`): rows are counted from the first row of the unit that the
+node belongs to (a top-level statement, or a member of a class), columns in UTF-8 bytes, as Python's parser counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+Place: TypeAlias = int
+"""A packed span; see `pack`."""
+
+_COLUMN_BITS = 20
+_ROWS_BITS = 16
+_COLUMN_MASK = (1 << _COLUMN_BITS) - 1
+_ROWS_MASK = (1 << _ROWS_BITS) - 1
+
+
+def pack(row: int, column: int, end_row: int, end_column: int) -> Place:
+    """Pack a span: `row` from 0 within the unit, columns from 0 in bytes; the end is exclusive."""
+    rows = min(end_row - row, _ROWS_MASK)
+    column = min(column, _COLUMN_MASK)
+    end_column = min(end_column, _COLUMN_MASK)
+    return ((row << _ROWS_BITS | rows) << _COLUMN_BITS | column) << _COLUMN_BITS | end_column
+
+
+def unpack(place: Place) -> tuple[int, int, int, int]:
+    """Return (row, column, end_row, end_column) as `pack` took them."""
+    end_column = place & _COLUMN_MASK
+    place >>= _COLUMN_BITS
+    column = place & _COLUMN_MASK
+    place >>= _COLUMN_BITS
+    row = place >> _ROWS_BITS
+    return row, column, row + (place & _ROWS_MASK), end_column
+
+
+# ---------------------------------------------------------------------------------------------------- expressions
+
+
+class Name(NamedTuple):
+    id: str
+    at: Place
+    tag: int = 0
+
+
+class Constant(NamedTuple):
+    """None, a bool, an int below 2**53, a float or a string (cut after 200 characters); see also `Opaque`."""
+
+    value: None | bool | int | float | str
+    at: Place
+    tag: int = 1
+
+
+class Opaque(NamedTuple):
+    """A value the analyzer needs no more of than its kind: "bytes", "complex", "ellipsis", "int", "template"."""
+
+    what: str
+    at: Place
+    tag: int = 2
+
+
+class Attribute(NamedTuple):
+    value: Expression
+    name: str
+    at: Place
+    tag: int = 3
+
+
+class Subscript(NamedTuple):
+    """`value[index]`; several indices make `index` a tuple `Sequence`."""
+
+    value: Expression
+    index: Expression
+    at: Place
+    tag: int = 4
+
+
+class Slice(NamedTuple):
+    lower: Expression | None
+    upper: Expression | None
+    step: Expression | None
+    at: Place
+    tag: int = 5
+
+
+class Argument(NamedTuple):
+    """An argument of a call: `keyword` is its name, `star` is "", "*" or "**"."""
+
+    keyword: str | None
+    value: Expression
+    star: str = ""
+    tag: int = 6
+
+
+class Call(NamedTuple):
+    function: Expression
+    arguments: tuple[Argument, ...]
+    at: Place
+    tag: int = 7
+
+
+class Binary(NamedTuple):
+    """`op` is the operator's text: "+", "%", "@", …"""
+
+    op: str
+    left: Expression
+    right: Expression
+    at: Place
+    tag: int = 8
+
+
+class Boolean(NamedTuple):
+    """`op` is "and" or "or"; a chain of one operator is one node with all its operands, in order."""
+
+    op: str
+    values: tuple[Expression, ...]
+    at: Place
+    tag: int = 9
+
+
+class Unary(NamedTuple):
+    """`op` is "not", "-", "+" or "~"."""
+
+    op: str
+    operand: Expression
+    at: Place
+    tag: int = 10
+
+
+class Compare(NamedTuple):
+    """`ops` are texts: "==", "!=", "<", "<=", ">", ">=", "is", "is not", "in", "not in"."""
+
+    left: Expression
+    ops: tuple[str, ...]
+    comparators: tuple[Expression, ...]
+    at: Place
+    tag: int = 11
+
+
+class Conditional(NamedTuple):
+    test: Expression
+    body: Expression
+    orelse: Expression
+    at: Place
+    tag: int = 12
+
+
+class Sequence(NamedTuple):
+    """`kind` is "tuple", "list" or "set"; items may be `Starred`."""
+
+    kind: str
+    items: tuple[Expression, ...]
+    at: Place
+    tag: int = 13
+
+
+class Mapping(NamedTuple):
+    """A dict display; a key of None stands for `**value`."""
+
+    keys: tuple[Expression | None, ...]
+    values: tuple[Expression, ...]
+    at: Place
+    tag: int = 14
+
+
+class Format(NamedTuple):
+    """An f-string: its interpolated expressions in order, those of nested format specifications included."""
+
+    parts: tuple[Expression, ...]
+    at: Place
+    tag: int = 15
+
+
+class Clause(NamedTuple):
+    """One `for target in iterable if …` of a comprehension."""
+
+    target: Expression
+    iterable: Expression
+    conditions: tuple[Expression, ...]
+    tag: int = 16
+
+
+class Comprehension(NamedTuple):
+    """`kind` is "list", "set", "dict" or "generator"; `value` is set for a dict only."""
+
+    kind: str
+    element: Expression
+    value: Expression | None
+    clauses: tuple[Clause, ...]
+    at: Place
+    tag: int = 17
+
+
+class Lambda(NamedTuple):
+    parameters: tuple[Parameter, ...]
+    body: Expression
+    at: Place
+    tag: int = 18
+
+
+class Yield(NamedTuple):
+    """`yield value`, or `yield from value` where `delegates`."""
+
+    value: Expression | None
+    delegates: bool
+    at: Place
+    tag: int = 19
+
+
+class Await(NamedTuple):
+    value: Expression
+    at: Place
+    tag: int = 20
+
+
+class Starred(NamedTuple):
+    value: Expression
+    at: Place
+    tag: int = 21
+
+
+class Walrus(NamedTuple):
+    target: Expression
+    value: Expression
+    at: Place
+    tag: int = 22
+
+
+# ----------------------------------------------------------------------------------------------------- statements
+
+
+class Parameter(NamedTuple):
+    """`kind` is "positional", "keyword", "*" or "**"."""
+
+    name: str
+    kind: str
+    default: Expression | None
+    annotation: Expression | None
+    tag: int = 23
+
+
+class Evaluate(NamedTuple):
+    value: Expression
+    at: Place
+    tag: int = 24
+
+
+class Assign(NamedTuple):
+    """`a = b = value`; an annotated assignment has one target and may lack the value."""
+
+    targets: tuple[Expression, ...]
+    value: Expression | None
+    annotation: Expression | None
+    at: Place
+    tag: int = 25
+
+
+class Augment(NamedTuple):
+    """`target op= value`; `op` without the equals sign."""
+
+    target: Expression
+    op: str
+    value: Expression
+    at: Place
+    tag: int = 26
+
+
+class Return(NamedTuple):
+    value: Expression | None
+    at: Place
+    tag: int = 27
+
+
+class If(NamedTuple):
+    """`elif` is an `If` alone in `orelse`."""
+
+    test: Expression
+    body: Block
+    orelse: Block
+    at: Place
+    tag: int = 28
+
+
+class For(NamedTuple):
+    target: Expression
+    iterable: Expression
+    body: Block
+    orelse: Block
+    at: Place
+    tag: int = 29
+
+
+class While(NamedTuple):
+    test: Expression
+    body: Block
+    orelse: Block
+    at: Place
+    tag: int = 30
+
+
+class WithItem(NamedTuple):
+    value: Expression
+    target: Expression | None
+    tag: int = 31
+
+
+class With(NamedTuple):
+    items: tuple[WithItem, ...]
+    body: Block
+    at: Place
+    tag: int = 32
+
+
+class Handler(NamedTuple):
+    type: Expression | None
+    name: str | None
+    body: Block
+    tag: int = 33
+
+
+class Try(NamedTuple):
+    body: Block
+    handlers: tuple[Handler, ...]
+    orelse: Block
+    final: Block
+    at: Place
+    tag: int = 34
+
+
+class Raise(NamedTuple):
+    value: Expression | None
+    at: Place
+    tag: int = 35
+
+
+class Assert(NamedTuple):
+    test: Expression
+    message: Expression | None
+    at: Place
+    tag: int = 36
+
+
+class Delete(NamedTuple):
+    targets: tuple[Expression, ...]
+    at: Place
+    tag: int = 37
+
+
+class Leave(NamedTuple):
+    """`break` or `continue`."""
+
+    what: str
+    at: Place
+    tag: int = 38
+
+
+class Scope(NamedTuple):
+    """`global` or `nonlocal` names."""
+
+    what: str
+    names: tuple[str, ...]
+    at: Place
+    tag: int = 39
+
+
+class Alias(NamedTuple):
+    name: str
+    bound: str | None
+    """The name after `as`; None where there is none."""
+    at: Place
+    tag: int = 40
+
+
+class Import(NamedTuple):
+    """`import a.b as c`."""
+
+    names: tuple[Alias, ...]
+    at: Place
+    tag: int = 41
+
+
+class ImportFrom(NamedTuple):
+    """`from ..module import name as bound`; a star import has one alias named "*"."""
+
+    module: str
+    level: int
+    names: tuple[Alias, ...]
+    at: Place
+    tag: int = 42
+
+
+class Define(NamedTuple):
+    """A `def`: `body` is the index of its body among `ModuleFacts.bodies`; `at` spans the header, decorators excluded."""
+
+    name: str
+    decorators: tuple[Expression, ...]
+    parameters: tuple[Parameter, ...]
+    returns: Expression | None
+    body: int
+    is_async: bool
+    is_generator: bool
+    at: Place
+    tag: int = 43
+
+
+class DefineClass(NamedTuple):
+    """A `class`: methods are `Define`s of its block, whose places count from the member's own first row."""
+
+    name: str
+    decorators: tuple[Expression, ...]
+    bases: tuple[Argument, ...]
+    members: tuple[Member, ...]
+    at: Place
+    tag: int = 44
+
+
+class Member(NamedTuple):
+    """One statement of a class body, a unit of its own: `row` is its first row, counted as the class's own places are."""
+
+    row: int
+    statement: Statement
+    tag: int = 45
+
+
+class Case(NamedTuple):
+    """One case of a match: the names that its pattern binds, its guard and its block."""
+
+    names: tuple[str, ...]
+    guard: Expression | None
+    body: Block
+    tag: int = 46
+
+
+class Match(NamedTuple):
+    subject: Expression
+    cases: tuple[Case, ...]
+    at: Place
+    tag: int = 47
+
+
+Expression: TypeAlias = (
+    Name
+    | Constant
+    | Opaque
+    | Attribute
+    | Subscript
+    | Slice
+    | Call
+    | Binary
+    | Boolean
+    | Unary
+    | Compare
+    | Conditional
+    | Sequence
+    | Mapping
+    | Format
+    | Comprehension
+    | Lambda
+    | Yield
+    | Await
+    | Starred
+    | Walrus
+)
+Statement: TypeAlias = (
+    Evaluate
+    | Assign
+    | Augment
+    | Return
+    | If
+    | For
+    | While
+    | With
+    | Try
+    | Raise
+    | Assert
+    | Delete
+    | Leave
+    | Scope
+    | Import
+    | ImportFrom
+    | Define
+    | DefineClass
+    | Match
+)
+Block: TypeAlias = tuple[Statement, ...]
+
+NODE_TYPES: tuple[type[Any], ...] = (
+    Name,
+    Constant,
+    Opaque,
+    Attribute,
+    Subscript,
+    Slice,
+    Argument,
+    Call,
+    Binary,
+    Boolean,
+    Unary,
+    Compare,
+    Conditional,
+    Sequence,
+    Mapping,
+    Format,
+    Clause,
+    Comprehension,
+    Lambda,
+    Yield,
+    Await,
+    Starred,
+    Walrus,
+    Parameter,
+    Evaluate,
+    Assign,
+    Augment,
+    Return,
+    If,
+    For,
+    While,
+    WithItem,
+    With,
+    Handler,
+    Try,
+    Raise,
+    Assert,
+    Delete,
+    Leave,
+    Scope,
+    Alias,
+    Import,
+    ImportFrom,
+    Define,
+    DefineClass,
+    Member,
+    Case,
+    Match,
+)
+"""The node type of each tag, in order."""
+
+
+def _decoder(make: Callable[[list[Any]], Any], flat: bool) -> Callable[[list[Any]], Any]:
+    if flat:
+        return make
+    return lambda array: make([_decode_field(field) if field.__class__ is list else field for field in array])
+
+
+_FLAT = {Name, Constant, Opaque, Leave, Alias}
+_DECODERS = [_decoder(node_type._make, node_type in _FLAT) for node_type in NODE_TYPES]
+
+
+def _decode_field(array: list[Any]) -> Any:
+    """Decode one JSON array: a node, whose last item is its tag, or a plain sequence, whose last item is a sequence."""
+    if array and array[-1].__class__ is int:
+        return _DECODERS[array[-1]](array)
+    return tuple([_decode_field(item) if item.__class__ is list else item for item in array])
+
+
+def decode_block(array: list[Any]) -> Block:
+    """Turn what `json.loads` returned for a block back into its statements."""
+    return tuple([_decode_field(item) for item in array])

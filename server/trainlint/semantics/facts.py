@@ -1,0 +1,101 @@
+"""What is known of one file alone: the output of `extract`, the input of `link`, and the unit of the cache."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from trainlint.semantics import code
+
+FORMAT = 1
+"""Raised whenever the lowered code or the layout below changes, so that older caches are not read."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedModule:
+    """A module that a file imports, anywhere in it: the raw material of the import closure."""
+
+    module: str
+    """Dotted name as written, without leading dots."""
+    level: int
+    """Number of leading dots."""
+    names: tuple[str, ...]
+    """What is imported from it ("*" included); empty for `import module`."""
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionSummary:
+    """What is known of a function without decoding its body."""
+
+    qualname: str
+    """Dotted path within the module, "<locals>" left out: `Trainer.fit`, `main.train_step`."""
+    row: int
+    """First row of the unit that the body's places count from; rows start at 1."""
+    mentions: frozenset[str]
+    """Names among `extract.WATCHED` that the body names as a variable, an attribute or a method."""
+
+
+@dataclass(frozen=True)
+class ModuleFacts:
+    """One file, lowered. `units` and `bodies` are lines of JSON that `unit` and `body` decode."""
+
+    functions: tuple[FunctionSummary, ...]
+    """The functions of the file, indexed as `code.Define.body` is."""
+    unit_rows: tuple[int, ...]
+    """First row of each top-level statement; rows start at 1."""
+    imports: tuple[ImportedModule, ...]
+    mentions: frozenset[str]
+    """Names among `extract.WATCHED` that module-level code names; those of functions stand with them."""
+    lines: tuple[str, ...] = field(repr=False)
+    """JSON of each top-level statement, then of each function's body."""
+
+    def unit(self, index: int) -> code.Statement:
+        """Decode the top-level statement `index`."""
+        return code.decode_block([json.loads(self.lines[index])])[0]
+
+    def body(self, index: int) -> code.Block:
+        """Decode the body of function `index`."""
+        return code.decode_block(json.loads(self.lines[len(self.unit_rows) + index]))
+
+    @cached_property
+    def all_mentions(self) -> frozenset[str]:
+        """What the whole file mentions."""
+        return self.mentions.union(*(function.mentions for function in self.functions))
+
+    def dump(self) -> str:
+        """Write the facts as lines of JSON: a header, then `lines`."""
+        header = [
+            [[f.qualname, f.row, sorted(f.mentions)] for f in self.functions],
+            self.unit_rows,
+            [[i.module, i.level, i.names] for i in self.imports],
+            sorted(self.mentions),
+        ]
+        return "\n".join((json.dumps(header, separators=(",", ":")), *self.lines))
+
+    @classmethod
+    def load(cls, text: str) -> ModuleFacts:
+        """Read what `dump` wrote.
+
+        Raises:
+            ValueError: the text is not what `dump` writes.
+        """
+        first, *lines = text.split("\n")
+        try:
+            functions, unit_rows, imports, mentions = _header(json.loads(first))
+        except (TypeError, IndexError, KeyError) as error:
+            raise ValueError(f"not a facts file: {error}") from error
+        if len(lines) != len(unit_rows) + len(functions):
+            raise ValueError("not a facts file: lines are missing")
+        return cls(functions, unit_rows, imports, mentions, tuple(lines))
+
+
+def _header(array: Any) -> tuple[Any, ...]:
+    functions, unit_rows, imports, mentions = array
+    return (
+        tuple(FunctionSummary(qualname, row, frozenset(names)) for qualname, row, names in functions),
+        tuple(unit_rows),
+        tuple(ImportedModule(module, level, tuple(names)) for module, level, names in imports),
+        frozenset(mentions),
+    )

@@ -1,0 +1,480 @@
+"""The linked project: what rules query.
+
+`link` fills these records while it interprets each entry point; they are plain data afterwards. A record is one
+expression of the program in one context: the same print reached from two loops is two records, and the engine keeps
+one finding of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from trainlint.semantics.values import NONE, UNKNOWN, Const, Host, Option, Tensor, Unknown, Value
+from trainlint.semantics.vocabulary import (
+    Confidence,
+    Framework,
+    Frequency,
+    GradMode,
+    GuardKind,
+    Known,
+    Place,
+    Region,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A place in a file. Rows start at 1; columns start at 0 and count UTF-8 bytes; the end is exclusive."""
+
+    path: Path
+    row: int
+    column: int
+    end_row: int
+    end_column: int
+    symbol: str
+    """Qualified name of the enclosing function or class within its module; empty at module level."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A condition that code stands under, in its own function or in a caller."""
+
+    kind: GuardKind
+    text: str
+    in_step: bool = False
+    """Whether it stands inside the step loop, so that it decides per step rather than once."""
+
+
+@dataclass(eq=False, slots=True)
+class Entry:
+    """An entry point and what holds for its import closure."""
+
+    path: Path
+    name: str
+    framework: Framework = Framework.PYTORCH
+    distributed: Known = Known.UNKNOWN
+    cuda: Known = Known.UNKNOWN
+    trains: bool = False
+    """Whether a step loop, or a framework's training call, was reached."""
+    rank_aware_print: bool = False
+    """Whether `print` is replaced on all ranks but one."""
+    silent_loggers: bool = False
+    """Whether loggers are configured to be quiet on all ranks but one."""
+    sets_epoch: bool = False
+    """Whether `set_epoch` is called by any route."""
+    disables_sync: bool = False
+    """Whether gradient reduction is switched off for micro-batches: `no_sync` or one of its idioms."""
+    resumes: bool = False
+    """Whether a checkpoint is read back: `torch.load` feeding `load_state_dict`."""
+    autocast: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """When, where and under which conditions an expression runs."""
+
+    frequency: Frequency
+    region: Region
+    loop: Site | None
+    """The step loop that makes it hot, or the innermost loop around it."""
+    path: tuple[str, ...]
+    """Call path from the entry point, as `module.function` names."""
+    guards: tuple[Guard, ...]
+    grad: GradMode
+    entry: Entry
+    confidence: Confidence = Confidence.HIGH
+    """How well frequency and region are known; MEDIUM where a caller had to be assumed."""
+
+    @property
+    def hot(self) -> bool:
+        """On the hot path: per step or more often, in training."""
+        return self.frequency >= Frequency.PER_STEP and self.region is Region.TRAINING
+
+    def under(self, *kinds: GuardKind) -> bool:
+        """Whether a guard of one of these kinds stands around it."""
+        return any(guard.kind in kinds for guard in self.guards)
+
+    @property
+    def why(self) -> str:
+        """Why it runs as often as it does, for the reader: the loop and the calls that lead to it."""
+        words = {
+            Frequency.PER_STEP: "runs at every training step",
+            Frequency.PER_SAMPLE: "runs for every sample",
+            Frequency.PER_N_STEPS: "runs every few steps",
+            Frequency.PER_EPOCH: "runs once per epoch",
+            Frequency.ONCE: "runs once",
+        }
+        text = words[self.frequency]
+        if self.loop is not None:
+            text += f" of the loop at {self.loop.path.name}:{self.loop.row}"
+        if len(self.path) > 1:
+            text += f", reached by {' > '.join(self.path)}"
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """The arguments of a call, by parameter name where the callee is known, else by keyword and position."""
+
+    named: Mapping[str, Value] = field(default_factory=dict)
+    positional: tuple[Value, ...] = ()
+    complete: bool = True
+    """False where `*args` or `**kwargs` of unknown content were passed: absence proves nothing then."""
+
+    def value(self, name: str) -> Value | None:
+        """The value passed for `name`; None where it was not passed, or where that cannot be known."""
+        return self.named.get(name)
+
+    def absent(self, name: str) -> bool:
+        """Whether `name` was surely not passed."""
+        return self.complete and name not in self.named
+
+    def given(self, name: str) -> bool:
+        """Whether `name` was surely passed something other than None."""
+        return name in self.named and self.named[name] != NONE
+
+    def constant(self, name: str) -> object:
+        """The literal passed for `name`; `UNKNOWN` where it was not passed or is not a literal."""
+        value = self.named.get(name, UNKNOWN)
+        return value.value if isinstance(value, Const) else UNKNOWN
+
+    def unknown(self, name: str) -> bool:
+        """Whether `name` may hold anything: passed as an unknown value or an option, or maybe inside `**kwargs`."""
+        if name not in self.named:
+            return not self.complete
+        return isinstance(self.named[name], Unknown | Option | Host)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A reached call of something that the library knowledge names: `torch.cuda.synchronize`, `Tensor.item`, `print`.
+
+    Methods of library objects are named by their class: `torch.Tensor.item`, `torch.optim.Optimizer.zero_grad`,
+    `torch.nn.Module.to`, `wandb.log`, `logging.Logger.info`.
+    """
+
+    name: str
+    site: Site
+    text: str
+    context: Context
+    arguments: Arguments
+    receiver: Value | None = None
+
+
+class SyncKind(StrEnum):
+    READ = "read"
+    """`.item()`, `.tolist()`, `float(t)`, `int(t)`, `bool(t)`."""
+    COPY = "copy"
+    """`.cpu()`, `.numpy()`, `.to("cpu")`."""
+    FORMAT = "format"
+    """An f-string, `%`, `str()` or `print` of a device value."""
+    BRANCH = "branch"
+    """`if t`, `while t`, `assert t`, `t and …`, `max(list of tensors)`."""
+    INDEX = "index"
+    """A slice bound, a `range` or a list index that lives on the device."""
+
+
+@dataclass(frozen=True, slots=True)
+class SyncPoint:
+    """An expression at which the host reads a tensor's value, with the place where that tensor lives."""
+
+    kind: SyncKind
+    site: Site
+    text: str
+    context: Context
+    value: Tensor
+
+    @property
+    def on_device(self) -> bool:
+        return self.value.place is Place.DEVICE
+
+
+class ReportKind(StrEnum):
+    PRINT = "print"
+    LOGGER = "logger"
+    TRACKER = "tracker"
+    """wandb, TensorBoard, MLflow, Comet, Neptune, `accelerator.log`, Lightning's `self.log`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A print, a logging call, or a call of an experiment tracker."""
+
+    kind: ReportKind
+    site: Site
+    text: str
+    context: Context
+    name: str
+    """Canonical name of what is called: "print", "logging.Logger.info", "wandb.log"."""
+    arguments: Arguments
+    rank_aware: bool = False
+    """Whether the printer itself is silent on all ranks but one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """`.to(device)`, `.cuda()` or `.cpu()` of a tensor or of a collection of tensors."""
+
+    site: Site
+    text: str
+    context: Context
+    value: Tensor
+    """What is moved, before the move."""
+    target: Place
+    non_blocking: Known
+    may_be_other_accelerator: bool = False
+    """Whether the target may be something else than CUDA or the CPU, such as MPS."""
+    device_is_certain: bool = False
+    """Whether the target is CUDA without a fallback."""
+    host_value_reused: bool = True
+    """Whether the host tensor is, or may be, used after the move."""
+    made_by: Site | None = None
+    """The factory call that is moved at once: `torch.zeros(n).to(device)`."""
+    factory: str = ""
+    """Canonical name of that factory: "torch.zeros", "torch.cuda.FloatTensor"."""
+    factory_arguments: Arguments = field(default_factory=Arguments)
+
+
+class DatasetKind(StrEnum):
+    MAP = "map"
+    ITERABLE = "iterable"
+    IN_MEMORY = "in-memory"
+    """TensorDataset, lists and tensors: no work per item."""
+    UNKNOWN = "unknown"
+
+
+@dataclass(eq=False, slots=True)
+class Loader:
+    """A DataLoader under construction, and what becomes of it."""
+
+    site: Site
+    context: Context
+    text: str
+    arguments: Arguments
+    """By DataLoader's parameter names: dataset, batch_size, shuffle, sampler, batch_sampler, num_workers, …"""
+    dataset: Value = UNKNOWN
+    dataset_kind: DatasetKind = DatasetKind.UNKNOWN
+    works_per_item: Known = Known.UNKNOWN
+    """Whether the dataset computes or reads for each item."""
+    library: str = "torch.utils.data.DataLoader"
+    uses: list[LoaderUse] = field(default_factory=list)
+    transfers: list[Transfer] = field(default_factory=list)
+    prepared_by: Framework | None = None
+    """The framework that was handed the loader: its placement, and for some its sampler, are that framework's."""
+    name: str = ""
+    """The variable or attribute it was first bound to."""
+    sampler: Sampler | None = None
+    changes_between_epochs: bool = False
+    """Whether the dataset's state is changed by the main process between epochs."""
+
+    @property
+    def trains(self) -> bool:
+        """Whether a step loop iterates it."""
+        return any(use.region is Region.TRAINING for use in self.uses)
+
+    @property
+    def evaluates(self) -> bool:
+        """Whether it is iterated, and by evaluation loops only."""
+        return bool(self.uses) and not self.trains
+
+    @property
+    def restarts(self) -> bool:
+        """Whether it is iterated anew for each epoch."""
+        return any(use.restarts for use in self.uses if use.region is Region.TRAINING)
+
+    @property
+    def feeds_cuda(self) -> Known:
+        """Whether its batches are moved to a CUDA device."""
+        if any(transfer.target is Place.DEVICE for transfer in self.transfers) or self.prepared_by is not None:
+            return Known.YES
+        return self.context.entry.cuda if self.trains else Known.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class LoaderUse:
+    """A loop over a loader."""
+
+    site: Site
+    region: Region
+    restarts: bool
+    """Whether a loop around it starts it again and again."""
+    context: Context
+
+
+@dataclass(eq=False, slots=True)
+class Sampler:
+    """A sampler under construction. `library` is its canonical class."""
+
+    site: Site
+    context: Context
+    library: str
+    arguments: Arguments
+    shards: bool
+    """Whether it gives each rank its own share."""
+    sets_epoch: bool = False
+    loaders: list[Loader] = field(default_factory=list)
+
+
+class TokenizerWork(StrEnum):
+    ENCODE = "encode"
+    DECODE = "decode"
+    PAD = "pad"
+    """`tokenizer.pad` and kin: collation, not tokenizing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tokenization:
+    """A call of a tokenizer."""
+
+    site: Site
+    text: str
+    context: Context
+    library: str
+    """"transformers", "sentencepiece", "tiktoken", "spacy", "nltk", "bpe" or "unknown"."""
+    work: TokenizerWork
+    arguments: Arguments
+    cached: bool = False
+    """Whether the result is kept for the next time: an lru_cache, a dict that is looked up first."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptGraph:
+    """`total += loss` or `losses.append(loss)`, where `loss` keeps autograd's graph and the target outlives the step."""
+
+    site: Site
+    text: str
+    context: Context
+    value_site: Site
+    """The expression that `.detach()` belongs to."""
+    target: str
+    backpropagated: bool
+    """Whether the target is, or may be, used in a backward pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapping:
+    """A model wrapped for several devices: DataParallel, DistributedDataParallel, FSDP, `fully_shard`."""
+
+    site: Site
+    text: str
+    context: Context
+    library: str
+    """Canonical name: "torch.nn.DataParallel", "torch.nn.parallel.DistributedDataParallel", …"""
+    arguments: Arguments
+    model: Value
+    conditional_forward: Known = Known.UNKNOWN
+    """Whether the model's forward leaves some of its submodules out under a condition."""
+    trains: bool = False
+    """Whether the wrapped model runs inside a step loop."""
+
+
+@dataclass(eq=False, slots=True)
+class StepLoop:
+    """A loop that runs the backward pass or an optimizer step."""
+
+    site: Site
+    context: Context
+    backwards: list[Site] = field(default_factory=list)
+    steps: list[Site] = field(default_factory=list)
+    accumulates: bool = False
+    """Whether several backward passes go into one optimizer step."""
+    accumulation_site: Site | None = None
+    """The backward call whose reduction is repeated for each micro-batch."""
+    disables_sync: bool = False
+    """Whether reductions are switched off for all micro-batches but the last, in any idiom."""
+    model_wrapped: str = ""
+    """Canonical name of the wrapper of the model that is trained, if it reduces gradients."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationForward:
+    """A model's forward in an evaluation loop."""
+
+    site: Site
+    text: str
+    context: Context
+    model: Value
+    frozen_inputs: bool = False
+    """Whether nothing in it requires gradients."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A `torch.save` of training state, with what goes into the file."""
+
+    site: Site
+    text: str
+    context: Context
+    content: Value
+    holds_model: bool
+    holds_optimizer: bool
+    periodic: bool
+    """Whether it is written during training, rather than once at the end."""
+    optimizer_saved_elsewhere: bool = False
+    """Whether a neighbouring save writes the optimizer's state."""
+    resumed: Known = Known.UNKNOWN
+    """Whether the entry point reads such a file back to continue training."""
+
+
+class ReferenceForm(StrEnum):
+    IMPORT = "import"
+    USE = "use"
+
+
+@dataclass(frozen=True, slots=True)
+class NameUse:
+    """A mention of a library name, wherever it stands; needs no interpretation of the code around it."""
+
+    name: str
+    """Full dotted path, through import aliases."""
+    site: Site
+    form: ReferenceForm
+    called: bool
+    under: tuple[GuardKind, ...] = ()
+    """Guards around it: a version test or a `try`/`except ImportError` is EXCEPTIONAL."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentSetting:
+    """`os.environ["NAME"] = value` and kin."""
+
+    site: Site
+    name: str
+    value: Value
+    context: Context
+
+
+@dataclass
+class Project:
+    """Everything the rules may ask, for one connected part of a code base."""
+
+    entries: list[Entry] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+    syncs: list[SyncPoint] = field(default_factory=list)
+    reports: list[Report] = field(default_factory=list)
+    transfers: list[Transfer] = field(default_factory=list)
+    loaders: list[Loader] = field(default_factory=list)
+    samplers: list[Sampler] = field(default_factory=list)
+    tokenizations: list[Tokenization] = field(default_factory=list)
+    kept_graphs: list[KeptGraph] = field(default_factory=list)
+    wrappings: list[Wrapping] = field(default_factory=list)
+    step_loops: list[StepLoop] = field(default_factory=list)
+    evaluations: list[EvaluationForward] = field(default_factory=list)
+    checkpoints: list[Checkpoint] = field(default_factory=list)
+    name_uses: list[NameUse] = field(default_factory=list)
+    environment: list[EnvironmentSetting] = field(default_factory=list)
+    torch_version: tuple[int, int] | None = None
+    """Lowest torch release that the project admits; None where it does not say."""
+
+    def calls_of(self, *names: str) -> Iterator[Call]:
+        """The reached calls of any of these canonical names."""
+        wanted = frozenset(names)
+        return (call for call in self.calls if call.name in wanted)
+
+    def uses_of(self, *names: str) -> Iterable[NameUse]:
+        """The mentions of any of these library names."""
+        wanted = frozenset(names)
+        return (use for use in self.name_uses if use.name in wanted)

@@ -1,0 +1,333 @@
+"""Abstract values: what the interpreter knows of a Python value without running the program.
+
+Values are small and immutable, except for instances of the project's own classes, whose attributes are learned as
+assignments are met. `join` merges what two branches leave in one variable.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+from trainlint.semantics.vocabulary import Place
+
+if TYPE_CHECKING:
+    from trainlint.semantics import code
+    from trainlint.semantics.project import Loader, Sampler, Wrapping
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Nothing is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """A literal of the program text: None, a bool, a number or a string."""
+
+    value: None | bool | int | float | str
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A value that whoever starts the job may change: a command-line option, a field of a configuration."""
+
+    name: str
+    default: None | bool | int | float | str = None
+    has_default: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A value on the host that is not a tensor: "number", "string", "array" (numpy), "object"."""
+
+    kind: str = "object"
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A tensor, or a collection of tensors that live at one place."""
+
+    place: Place = Place.UNKNOWN
+    proved: bool = True
+    """False where the place was inferred from a name or an idiom."""
+    loader: Loader | None = None
+    """The loader whose batch this is, or a part of."""
+    keeps_graph: bool = False
+    """Whether autograd's graph hangs on it: an output or a loss, not detached."""
+    pinned: bool = False
+    created: bool = False
+    """Made on the host by a factory (`torch.zeros`, `torch.tensor`), not loaded."""
+    number: bool = False
+    """Known to hold one element: a loss, the result of a full reduction."""
+    container: bool = False
+    """A dict, list or tuple of tensors rather than one."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceValue:
+    """A `torch.device`, a device string or index: where may it point?"""
+
+    cuda: bool
+    """Whether it is a CUDA device in a set-up that has one."""
+    cpu: bool = False
+    """Whether it is, or falls back to, the CPU."""
+    rank_local: bool = False
+    """Chosen by the local rank."""
+    other: bool = False
+    """Whether it may be another accelerator: mps, xpu."""
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    """An object of a library: `type` is its canonical class, e.g. "torch.optim.Optimizer".
+
+    Modules of torch and of model libraries have the type "torch.nn.Module"; `origin` keeps what made them.
+    """
+
+    type: str
+    origin: str = ""
+    place: Place = Place.UNKNOWN
+    proved: bool = True
+    inner: Value | None = None
+    """What it wraps: a progress bar's iterable, a DDP model's module, a Subset's dataset, an iterator's loader."""
+    fact: Loader | Sampler | Wrapping | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A name of a library, by its full dotted path: `torch.cuda.amp.autocast`."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tuple:
+    items: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A list, set, generator or homogeneous iterable, all of whose items look like `item`."""
+
+    item: Value
+    growing: bool = False
+    """Known to be a list that the program appends to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A dict with known string keys; `rest` stands for every other key."""
+
+    items: tuple[tuple[str, Value], ...]
+    rest: Value | None = None
+
+    def get(self, key: str) -> Value:
+        for name, value in self.items:
+            if name == key:
+                return value
+        return self.rest if self.rest is not None else UNKNOWN
+
+
+@dataclass(eq=False, slots=True)
+class Function:
+    """A function of the project, with the frame it closes over."""
+
+    module: object
+    define: code.Define | code.Lambda
+    qualname: str
+    row: int
+    closure: object | None
+    owner: Class | None = None
+    decorators: tuple[Value, ...] = ()
+
+
+@dataclass(eq=False, slots=True)
+class Class:
+    """A class of the project."""
+
+    module: object
+    define: code.DefineClass
+    qualname: str
+    bases: tuple[Value, ...]
+    members: dict[str, Value] = field(default_factory=dict)
+    row: int = 0
+
+
+@dataclass(eq=False, slots=True)
+class Instance:
+    """An object of a project class. Compared by identity: one stands for every object made at one place."""
+
+    cls: Class
+    attributes: dict[str, Value] = field(default_factory=dict)
+    place: Place = Place.UNKNOWN
+    """Where its parameters live, if it is a module."""
+    training_mode: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A function bound to its first argument, or to a library object's method by name."""
+
+    function: Function
+    receiver: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A method of a library object: `Method(Tensor(…), "item")`."""
+
+    receiver: Value
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    function: Value
+    arguments: tuple[Value, ...]
+    keywords: tuple[tuple[str, Value], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleValue:
+    """A module of the project, imported."""
+
+    module: object
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of a few values, by branch."""
+
+    options: tuple[Value, ...]
+
+
+Value: TypeAlias = (
+    Unknown
+    | Const
+    | Option
+    | Host
+    | Tensor
+    | DeviceValue
+    | Object
+    | Reference
+    | Tuple
+    | Listing
+    | Table
+    | Function
+    | Class
+    | Instance
+    | Bound
+    | Method
+    | Partial
+    | ModuleValue
+    | Choice
+)
+
+UNKNOWN = Unknown()
+NONE = Const(None)
+NUMBER = Host("number")
+STRING = Host("string")
+OBJECT = Host("object")
+ARRAY = Host("array")
+
+_MOST_OPTIONS = 4
+
+
+def options(value: Value) -> tuple[Value, ...]:
+    """The alternatives of a value: itself, unless it is a choice."""
+    return value.options if isinstance(value, Choice) else (value,)
+
+
+def join_places(one: Place, other: Place) -> Place:
+    """Where a value lives that comes from either branch: a branch that moves it to the device decides."""
+    if one is other:
+        return one
+    if Place.DEVICE in (one, other):
+        return Place.DEVICE
+    return Place.UNKNOWN
+
+
+def join(one: Value, other: Value) -> Value:
+    """What a variable holds after two branches that leave `one` and `other` in it."""
+    if one is other or one == other:
+        return one
+    if isinstance(one, Unknown) or one == NONE:
+        return other if one == NONE else _weaken(other)
+    if isinstance(other, Unknown) or other == NONE:
+        return one if other == NONE else _weaken(one)
+    if isinstance(one, Tensor) and isinstance(other, Tensor):
+        return _join_tensors(one, other)
+    if isinstance(one, Tensor) and isinstance(other, Const | Host | Option):
+        return _weaken(one) if isinstance(other, Host) and other.kind != "number" else one
+    if isinstance(other, Tensor) and isinstance(one, Const | Host | Option):
+        return join(other, one)
+    if isinstance(one, DeviceValue) and isinstance(other, DeviceValue):
+        return DeviceValue(
+            one.cuda or other.cuda,
+            one.cpu or other.cpu,
+            one.rank_local or other.rank_local,
+            one.other or other.other,
+        )
+    if isinstance(one, Const | Host | Option) and isinstance(other, Const | Host | Option):
+        return _join_host(one, other)
+    if isinstance(one, Tuple) and isinstance(other, Tuple) and len(one.items) == len(other.items):
+        return Tuple(tuple(join(a, b) for a, b in zip(one.items, other.items, strict=True)))
+    if isinstance(one, Listing) and isinstance(other, Listing):
+        return Listing(join(one.item, other.item), one.growing or other.growing)
+    if isinstance(one, Object) and isinstance(other, Object) and one.type == other.type and one.fact is other.fact:
+        return replace(one, place=join_places(one.place, other.place), proved=one.proved and other.proved)
+    if isinstance(one, Table) and isinstance(other, Table):
+        return _join_tables(one, other)
+    distinct = list(options(one))
+    distinct += [value for value in options(other) if value not in distinct]
+    return Choice(tuple(distinct)) if len(distinct) <= _MOST_OPTIONS else UNKNOWN
+
+
+def _join_tensors(one: Tensor, other: Tensor) -> Tensor:
+    return Tensor(
+        place=join_places(one.place, other.place),
+        proved=one.proved and other.proved,
+        loader=one.loader if one.loader is other.loader else one.loader or other.loader,
+        keeps_graph=one.keeps_graph or other.keeps_graph,
+        pinned=one.pinned and other.pinned,
+        created=one.created and other.created,
+        number=one.number and other.number,
+        container=one.container and other.container,
+    )
+
+
+def _join_host(one: Value, other: Value) -> Value:
+    kinds = {_host_kind(one), _host_kind(other)}
+    if isinstance(one, Option) or isinstance(other, Option):
+        return one if isinstance(one, Option) else other
+    return Host(kinds.pop()) if len(kinds) == 1 else OBJECT
+
+
+def _host_kind(value: Value) -> str:
+    if isinstance(value, Host):
+        return value.kind
+    constant = value.value if isinstance(value, Const) else value.default if isinstance(value, Option) else None
+    if isinstance(constant, str):
+        return "string"
+    return "number" if isinstance(constant, int | float) else "object"
+
+
+def _join_tables(one: Table, other: Table) -> Table:
+    names = list(dict.fromkeys([name for name, _ in one.items] + [name for name, _ in other.items]))
+    mine, theirs = dict(one.items), dict(other.items)
+    merged = tuple(
+        (name, join(mine[name], theirs[name]) if name in mine and name in theirs else mine.get(name) or theirs[name])
+        for name in names
+    )
+    rest = one.rest if other.rest is None else other.rest if one.rest is None else join(one.rest, other.rest)
+    return Table(merged, rest)
+
+
+def _weaken(value: Value) -> Value:
+    """What is left of `value` when the other branch is unknown: its kind, no longer proved."""
+    if isinstance(value, Tensor | Object):
+        return replace(value, proved=False)
+    if isinstance(value, Const | Host | Tuple | Table):
+        return UNKNOWN
+    return value
