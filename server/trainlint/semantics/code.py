@@ -74,10 +74,10 @@ class Attribute(NamedTuple):
 
 
 class Subscript(NamedTuple):
-    """`value[index]`; several indices make `index` a tuple `Sequence`."""
+    """`value[key]`; several indices make `key` a tuple `Sequence`."""
 
     value: Expression
-    index: Expression
+    key: Expression
     at: Place
     tag: int = 4
 
