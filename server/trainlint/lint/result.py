@@ -1,0 +1,40 @@
+"""What a run of the linter returns: findings with their final positions, ready for any report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainlint.lint.finding import Finding
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Position:
+    """A place in a file as users see it: row and column from 1, columns in Unicode characters."""
+
+    row: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """A finding that selection, confidence, severity and suppressions let through."""
+
+    finding: Finding
+    path: Path
+    """Absolute; equals `finding.site.path`."""
+    location: Position
+    end_location: Position
+    noqa_row: int
+    """The row on which a suppression comment would go: the last row of the flagged logical line."""
+    url: str
+    cell: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    findings: tuple[Reported, ...]
+    """Ordered by path, row, column, code."""
+    checked_files: int
+    warnings: tuple[str, ...] = ()
+    """For standard error: broken rule packs, unusable caches."""
