@@ -38,3 +38,7 @@ class Result:
     checked_files: int
     warnings: tuple[str, ...] = ()
     """For standard error: broken rule packs, unusable caches."""
+    errors: tuple[str, ...] = ()
+    """For standard error: rules that failed, which makes the exit code 2."""
+    rule_seconds: tuple[tuple[str, float], ...] = ()
+    """Time spent in each rule's `check`, by code, slowest first, where it was asked for; cached findings took none."""
