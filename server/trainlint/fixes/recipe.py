@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-from trainlint.semantics.project import Site
+from trainlint.semantics.context import Site
 
 
 class Applicability(StrEnum):

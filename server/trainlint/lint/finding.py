@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
 from trainlint.fixes.recipe import Applicability, Fix
-from trainlint.semantics.project import Context, Site
+from trainlint.semantics.context import Context, Site
 from trainlint.semantics.vocabulary import Confidence
 
 

@@ -53,7 +53,7 @@ class Name(NamedTuple):
 class Constant(NamedTuple):
     """None, a bool, an int below 2**53, a float or a string (cut after 200 characters); see also `Opaque`."""
 
-    value: None | bool | int | float | str
+    value: bool | int | float | str | None
     at: Place
     tag: int = 1
 

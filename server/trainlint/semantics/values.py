@@ -25,7 +25,7 @@ class Unknown:
 class Const:
     """A literal of the program text: None, a bool, a number or a string."""
 
-    value: None | bool | int | float | str
+    value: bool | int | float | str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Option:
     """A value that whoever starts the job may change: a command-line option, a field of a configuration."""
 
     name: str
-    default: None | bool | int | float | str = None
+    default: bool | int | float | str | None = None
     has_default: bool = False
 
 

@@ -1,0 +1,101 @@
+"""Where code stands, and when and why it runs: what every record of the project, and every finding, is tied to.
+
+Kept apart from the records themselves so that a run that finds all answers in the cache need not import those.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainlint.semantics.vocabulary import Confidence, Framework, Frequency, GradMode, GuardKind, Known, Region
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A place in a file. Rows start at 1; columns start at 0 and count UTF-8 bytes; the end is exclusive."""
+
+    path: Path
+    row: int
+    column: int
+    end_row: int
+    end_column: int
+    symbol: str
+    """Qualified name of the enclosing function or class within its module; empty at module level."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A condition that code stands under, in its own function or in a caller."""
+
+    kind: GuardKind
+    text: str
+    in_step: bool = False
+    """Whether it stands inside the step loop, so that it decides per step rather than once."""
+
+
+@dataclass(eq=False, slots=True)
+class Entry:
+    """An entry point and what holds for its import closure."""
+
+    path: Path
+    name: str
+    framework: Framework = Framework.PYTORCH
+    distributed: Known = Known.UNKNOWN
+    cuda: Known = Known.UNKNOWN
+    trains: bool = False
+    """Whether a step loop, or a framework's training call, was reached."""
+    rank_aware_print: bool = False
+    """Whether `print` is replaced on all ranks but one."""
+    silent_loggers: bool = False
+    """Whether loggers are configured to be quiet on all ranks but one."""
+    sets_epoch: bool = False
+    """Whether `set_epoch` is called by any route."""
+    disables_sync: bool = False
+    """Whether gradient reduction is switched off for micro-batches: `no_sync` or one of its idioms."""
+    resumes: bool = False
+    """Whether a checkpoint is read back: `torch.load` feeding `load_state_dict`."""
+    autocast: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """When, where and under which conditions an expression runs."""
+
+    frequency: Frequency
+    region: Region
+    loop: Site | None
+    """The step loop that makes it hot, or the innermost loop around it."""
+    path: tuple[str, ...]
+    """Call path from the entry point, as `module.function` names."""
+    guards: tuple[Guard, ...]
+    grad: GradMode
+    entry: Entry
+    confidence: Confidence = Confidence.HIGH
+    """How well frequency and region are known; MEDIUM where a caller had to be assumed."""
+
+    @property
+    def hot(self) -> bool:
+        """On the hot path: per step or more often, in training."""
+        return self.frequency >= Frequency.PER_STEP and self.region is Region.TRAINING
+
+    def under(self, *kinds: GuardKind) -> bool:
+        """Whether a guard of one of these kinds stands around it."""
+        return any(guard.kind in kinds for guard in self.guards)
+
+    @property
+    def why(self) -> str:
+        """Why it runs as often as it does, for the reader: the loop and the calls that lead to it."""
+        words = {
+            Frequency.PER_STEP: "runs at every training step",
+            Frequency.PER_SAMPLE: "runs for every sample",
+            Frequency.PER_N_STEPS: "runs every few steps",
+            Frequency.PER_EPOCH: "runs once per epoch",
+            Frequency.ONCE: "runs once",
+        }
+        text = words[self.frequency]
+        if self.loop is not None:
+            text += f" of the loop at {self.loop.path.name}:{self.loop.row}"
+        if len(self.path) > 1:
+            text += f", reached by {' > '.join(self.path)}"
+        return text
