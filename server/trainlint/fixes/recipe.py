@@ -54,6 +54,31 @@ class ReplaceExpression:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplaceByPart:
+    """Replace the expression at `expression` by the part of it at `part`, as the fix's other recipes leave that part:
+    `torch.zeros(n, device=d).to(d)` becomes `torch.zeros(n, device=d)`."""
+
+    expression: Site
+    part: Site
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteCall:
+    """Call `replacement` instead of the callee at `function` (the expression before the parenthesis).
+
+    The arguments become `leading`, as they are; then those of the present call, in order, its positional ones passed by
+    keyword after `parameters`; then `trailing`, as keyword and value. A starred argument, or more positional arguments
+    than `parameters`, cannot be named: the fix is then not offered.
+    """
+
+    function: Site
+    replacement: str
+    parameters: tuple[str, ...]
+    leading: tuple[str, ...] = ()
+    trailing: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class RemoveStatement:
     """Remove the statement that holds `expression`; a block left empty gets `pass`."""
 
@@ -112,7 +137,7 @@ class EnsureImport:
 @dataclass(frozen=True, slots=True)
 class DropImport:
     """Remove `name`, imported from `module`, from the file of `anywhere`, if nothing uses it once the other recipes
-    are applied."""
+    are applied. An empty `name` stands for `import module as …`."""
 
     anywhere: Site
     module: str
@@ -130,6 +155,8 @@ Recipe: TypeAlias = (
     SetArgument
     | RemoveArgument
     | ReplaceExpression
+    | ReplaceByPart
+    | RewriteCall
     | RemoveStatement
     | GuardStatement
     | GuardBlock

@@ -14,7 +14,7 @@ from typing import ClassVar, Protocol
 from trainlint.fixes.recipe import Applicability, Fix
 from trainlint.lint.finding import Family, Finding, RelatedSite, Severity
 from trainlint.probe.evidence import Evidence, Status, Verdict
-from trainlint.semantics.project import Context, Project, Site
+from trainlint.semantics.project import Context, NameUse, Project, Site
 from trainlint.semantics.vocabulary import Confidence
 
 SECTIONS = (
@@ -146,6 +146,21 @@ class Rule:
             help=help,
             related=related,
             subject=subject,
+        )
+
+    def mention(
+        self, use: NameUse, message: str, *, help: str = "", confidence: Confidence = Confidence.HIGH
+    ) -> Finding:
+        """Report the mention of a library name, which needs no context: it holds wherever it stands."""
+        return Finding(
+            code=self.code,
+            name=self.name,
+            message=message,
+            site=use.site,
+            severity=self.severity,
+            confidence=confidence,
+            help=help,
+            subject=use,
         )
 
     @classmethod

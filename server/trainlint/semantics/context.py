@@ -56,6 +56,11 @@ class Entry:
     resumes: bool = False
     """Whether a checkpoint is read back: `torch.load` feeding `load_state_dict`."""
     autocast: bool = False
+    data_parallel: Known = Known.UNKNOWN
+    """Whether each rank trains on a share of the data and gradients are averaged: DDP, FSDP, DeepSpeed, by hand."""
+    reads_zero_gradients: bool = False
+    """Whether a `.grad` is read, or written in place, where only `zero_grad` has touched it since the last step, so
+    that it must hold zeros rather than be None."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,6 +122,8 @@ class Report:
     arguments: Arguments
     rank_aware: bool = False
     """Whether the printer itself is silent on all ranks but one."""
+    names_rank: bool = False
+    """Whether the rank is part of what is printed, so that each rank's line is meant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +148,9 @@ class Transfer:
     factory: str = ""
     """Canonical name of that factory: "torch.zeros", "torch.cuda.FloatTensor"."""
     factory_arguments: Arguments = field(default_factory=Arguments)
+    device_text: str = ""
+    """Text of an expression for the target device, `"cuda"` for a bare `.cuda()`; empty where the call does more than
+    move (a dtype, a memory format), or where the device may be None."""
 
 
 class DatasetKind(StrEnum):
@@ -179,6 +184,10 @@ class Loader:
     sampler: Sampler | None = None
     changes_between_epochs: bool = False
     """Whether the dataset's state is changed by the main process between epochs."""
+    sharded_dataset: bool = False
+    """Whether the dataset already is one rank's share: `dataset.shard(…)`, `split_dataset_by_node`, a `Subset` by rank."""
+    dataset_text: str = ""
+    """Text of the dataset argument."""
 
     @property
     def trains(self) -> bool:
@@ -194,6 +203,12 @@ class Loader:
     def restarts(self) -> bool:
         """Whether it is iterated anew for each epoch."""
         return any(use.restarts for use in self.uses if use.region is Region.TRAINING)
+
+    @property
+    def epoch_use(self) -> LoaderUse | None:
+        """A training loop over it that each epoch starts anew and where `set_epoch` could be called by name."""
+        uses = (use for use in self.uses if use.region is Region.TRAINING and use.restarts)
+        return next((use for use in uses if use.epoch_loop is not None and use.epoch_name and use.name), None)
 
     @property
     def feeds_cuda(self) -> Known:
@@ -212,6 +227,12 @@ class LoaderUse:
     restarts: bool
     """Whether a loop around it starts it again and again."""
     context: Context
+    epoch_loop: Site | None = None
+    """The loop that starts it anew."""
+    epoch_name: str = ""
+    """The variable of that loop that counts epochs; empty where there is none."""
+    name: str = ""
+    """Text of an expression for the loader in the body of that loop: `train_loader`, `self.loader`; empty if unknown."""
 
 
 @dataclass(eq=False, slots=True)
@@ -279,6 +300,8 @@ class Wrapping:
     """Whether the model's forward leaves some of its submodules out under a condition."""
     trains: bool = False
     """Whether the wrapped model runs inside a step loop."""
+    other_branch: str = ""
+    """Canonical name of what another branch of the same condition wraps the model in."""
 
 
 @dataclass(eq=False, slots=True)
@@ -309,6 +332,8 @@ class EvaluationForward:
     model: Value
     frozen_inputs: bool = False
     """Whether nothing in it requires gradients."""
+    only_evaluates: bool = False
+    """Whether the function that holds the loop needs gradients for nothing, so that a decorator could cover it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,6 +352,9 @@ class Checkpoint:
     """Whether a neighbouring save writes the optimizer's state."""
     resumed: Known = Known.UNKNOWN
     """Whether the entry point reads such a file back to continue training."""
+    missing: tuple[str, ...] = ()
+    """State that the entry point trains with and that neither this file nor a neighbouring save holds, among
+    "optimizer", "scheduler" and "scaler"."""
 
 
 class ReferenceForm(StrEnum):
