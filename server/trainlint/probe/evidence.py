@@ -105,6 +105,14 @@ class Copies:
 
 
 @dataclass(frozen=True, slots=True)
+class Memsets:
+    """Device memory filled with a constant by calls from a line, from a trace."""
+
+    calls_per_step: float
+    seconds_per_step: float
+
+
+@dataclass(frozen=True, slots=True)
 class RankEvidence:
     """What one rank shows, compared with the others."""
 
@@ -148,6 +156,7 @@ class Evidence:
     calls: Mapping[Line, TimedCalls] = field(default_factory=dict)
     syncs: Mapping[Line, SyncCount] = field(default_factory=dict)
     copies: Mapping[Line, Copies] = field(default_factory=dict)
+    memsets: Mapping[Line, Memsets] = field(default_factory=dict)
     ranks: tuple[RankEvidence, ...] = ()
     loader: LoaderEvidence | None = None
     shares: Mapping[str, float] = field(default_factory=dict)
@@ -157,7 +166,11 @@ class Evidence:
     evaluation_records_graph: bool | None = None
     """Whether evaluation batches ran with gradients enabled and outputs that require them."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Environment variables of the live job, those that rules speak about."""
+    """Environment variables of the live job, those that rules speak about; an unset one stands with an empty value."""
+    data_parallel_share: float | None = None
+    """Share of the step in which the host replicates, scatters and gathers for DataParallel."""
+    anomaly_mode_share: float | None = None
+    """Share of the step in which autograd's anomaly mode records stacks and checks gradients."""
     effective_token_share: float | None = None
 
     def lines(self, site: Site) -> Iterable[Line]:
@@ -166,7 +179,11 @@ class Evidence:
     def did_run(self, site: Site) -> bool | None:
         """Whether any line of `site` is known to have run; None where nothing tells."""
         known = [self.ran[line] for line in self.lines(site) if line in self.ran]
-        recorded = any(line in table for line in self.lines(site) for table in (self.calls, self.syncs, self.copies, self.stacks))
+        recorded = any(
+            line in table
+            for line in self.lines(site)
+            for table in (self.calls, self.syncs, self.copies, self.memsets, self.stacks)
+        )
         return True if recorded or any(known) else False if known else None
 
 
@@ -270,3 +287,63 @@ def judge_copies(evidence: Evidence, site: Site, **overrides: float) -> Verdict:
         unmeasured="copies are visible in a GPU trace only; probe on a GPU",
         **overrides,
     )
+
+
+def judge_memsets(evidence: Evidence, site: Site, *, confirmed_share: float = CONFIRMED_SHARE) -> Verdict:
+    """Judge by the device memory that the lines at `site` fill with a constant."""
+    found = [evidence.memsets[line] for line in evidence.lines(site) if line in evidence.memsets]
+    return judge_cost(
+        evidence,
+        site,
+        sum(fill.seconds_per_step for fill in found) if found else None,
+        calls_per_step=sum(fill.calls_per_step for fill in found) if found else None,
+        metric="memory fills",
+        source=Source.KINETO,
+        confirmed_share=confirmed_share,
+        unmeasured="fills of device memory are visible in a GPU trace only; probe on a GPU",
+    )
+
+
+def judge_share(
+    evidence: Evidence,
+    exercised: Site | None,
+    share: float | None,
+    *,
+    metric: str,
+    source: Source,
+    confirmed_share: float = CONFIRMED_SHARE,
+    unmeasured: str,
+) -> Verdict:
+    """Judge set-up code by the share of the step that it causes elsewhere.
+
+    `exercised` is a place that runs in the measured steps whenever the set-up code matters, such as the step loop; the
+    line itself ran before them. None where no such place is known.
+    """
+    if exercised is not None and evidence.did_run(exercised) is False:
+        return Verdict(Status.NOT_EXERCISED, note="the code that it concerns did not run in the measured steps")
+    if share is None:
+        return Verdict(Status.INCONCLUSIVE, note=unmeasured)
+    figure = Measurement(metric, share, "share", source, confirmed_share)
+    status = Status.CONFIRMED if share >= confirmed_share else Status.REFUTED
+    return Verdict(status, share * evidence.step_s * 1e3, share, None, (figure,))
+
+
+def judge_condition(
+    evidence: Evidence,
+    exercised: Site | None,
+    holds: bool | None,
+    figures: tuple[Measurement, ...] = (),
+    *,
+    unmeasured: str,
+    note: str = "",
+) -> Verdict:
+    """Judge by a condition of the run that proves or disproves the finding, rather than by a cost.
+
+    `exercised` is as in `judge_share`; `holds` is None where the run does not show whether the condition holds, and
+    `unmeasured` then says what would show it. `note` explains the verdict otherwise.
+    """
+    if exercised is not None and evidence.did_run(exercised) is False:
+        return Verdict(Status.NOT_EXERCISED, note="the code that it concerns did not run in the measured steps")
+    if holds is None:
+        return Verdict(Status.INCONCLUSIVE, evidence=figures, note=unmeasured)
+    return Verdict(Status.CONFIRMED if holds else Status.REFUTED, evidence=figures, note=note)

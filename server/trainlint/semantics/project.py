@@ -185,7 +185,7 @@ class Loader:
     changes_between_epochs: bool = False
     """Whether the dataset's state is changed by the main process between epochs."""
     sharded_dataset: bool = False
-    """Whether the dataset already is one rank's share: `dataset.shard(…)`, `split_dataset_by_node`, a `Subset` by rank."""
+    """Whether the dataset already is one rank's share: `dataset.shard(…)`, `split_dataset_by_node`, a slice."""
     dataset_text: str = ""
     """Text of the dataset argument."""
 
@@ -232,7 +232,7 @@ class LoaderUse:
     epoch_name: str = ""
     """The variable of that loop that counts epochs; empty where there is none."""
     name: str = ""
-    """Text of an expression for the loader in the body of that loop: `train_loader`, `self.loader`; empty if unknown."""
+    """Text of an expression for the loader in the body of that loop: `train_loader`; empty if unknown."""
 
 
 @dataclass(eq=False, slots=True)
