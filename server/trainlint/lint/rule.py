@@ -167,3 +167,28 @@ class Rule:
     def summary(cls) -> str:
         """The first line of the page."""
         return inspect.cleandoc(cls.__doc__ or "").split("\n", 1)[0]
+
+
+class FileRule(Rule):
+    """A rule about a file or a comment rather than about code that runs: the engine reports it through `at`.
+
+    The engine finds these by code: TL001 and TL002 for files that it cannot read, TL003 and TL004 for suppressions.
+    """
+
+    def check(self, project: Project) -> Iterator[Finding]:
+        """Find nothing: what these rules are about does not reach the project."""
+        return iter(())
+
+    @classmethod
+    def at(cls, site: Site, message: str, *, help: str = "", subject: object = None) -> Finding:
+        """Report `site`; `subject` is what the rule's `fix` needs to know, such as the text to remove."""
+        return Finding(
+            code=cls.code,
+            name=cls.name,
+            message=message,
+            site=site,
+            severity=cls.severity,
+            confidence=Confidence.HIGH,
+            help=help,
+            subject=subject,
+        )

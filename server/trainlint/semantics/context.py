@@ -61,6 +61,8 @@ class Entry:
     reads_zero_gradients: bool = False
     """Whether a `.grad` is read, or written in place, where only `zero_grad` has touched it since the last step, so
     that it must hold zeros rather than be None."""
+    wants_fixed_shapes: bool = False
+    """Whether batches of one shape pay: `torch.compile` without `dynamic=True`, CUDA graphs, XLA (TPU)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,11 @@ class Context:
     grad: GradMode
     entry: Entry
     confidence: Confidence = Confidence.HIGH
-    """How well frequency and region are known; MEDIUM where a caller had to be assumed."""
+    """How well frequency and region are known; MEDIUM where a caller had to be assumed, LOW where a condition on
+    values that the step computes decides how often it runs: `if loss.item() > worst:`."""
+    counter: str = ""
+    """Name, visible at the expression, that counts the steps of `loop`: `i` of `for i, batch in enumerate(loader)`,
+    or a variable that each step raises by one. Empty where there is none."""
 
     @property
     def hot(self) -> bool:
@@ -87,6 +93,14 @@ class Context:
     def under(self, *kinds: GuardKind) -> bool:
         """Whether a guard of one of these kinds stands around it."""
         return any(guard.kind in kinds for guard in self.guards)
+
+    @property
+    def routine(self) -> bool:
+        """Whether ordinary steps get there: no error path, no debug flag, no test for one step only."""
+        return not any(
+            guard.kind is GuardKind.DEBUG or (guard.in_step and guard.kind in (GuardKind.EXCEPTIONAL, GuardKind.FIRST))
+            for guard in self.guards
+        )
 
     @property
     def why(self) -> str:

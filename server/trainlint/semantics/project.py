@@ -33,6 +33,8 @@ class Arguments:
     positional: tuple[Value, ...] = ()
     complete: bool = True
     """False where `*args` or `**kwargs` of unknown content were passed: absence proves nothing then."""
+    spread: bool = False
+    """Whether some came through `*args` or `**kwargs`: a fix that names one in the call might pass it twice."""
 
     def value(self, name: str) -> Value | None:
         """The value passed for `name`; None where it was not passed, or where that cannot be known."""
@@ -72,6 +74,8 @@ class Call:
     context: Context
     arguments: Arguments
     receiver: Value | None = None
+    stands_alone: bool = False
+    """Whether the call is a statement of its own, so that it can be removed or guarded by itself."""
 
 
 class SyncKind(StrEnum):
@@ -96,6 +100,10 @@ class SyncPoint:
     text: str
     context: Context
     value: Tensor
+    operand: str = ""
+    """Text of the tensor expression that is read: `loss` of `loss.item()`."""
+    accumulated: bool = False
+    """Whether the number read is only added to a running total or appended to a list: `total += loss.item()`."""
 
     @property
     def on_device(self) -> bool:
@@ -124,6 +132,16 @@ class Report:
     """Whether the printer itself is silent on all ranks but one."""
     names_rank: bool = False
     """Whether the rank is part of what is printed, so that each rank's line is meant."""
+    stands_alone: bool = False
+    """Whether the call is a statement of its own, so that it can be removed or guarded by itself."""
+
+    @property
+    def batched(self) -> bool:
+        """Whether a tracker keeps what it is given for a later write: `wandb.log(…, commit=False)`,
+        `mlflow.log_metric(…, synchronous=False)`, Lightning's `self.log` unless it says `on_step=True`."""
+        if self.name.endswith(("LightningModule.log", "LightningModule.log_dict")):
+            return self.arguments.constant("on_step") is not True
+        return self.arguments.constant("commit") is False or self.arguments.constant("synchronous") is False
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +206,8 @@ class Loader:
     """Whether the dataset already is one rank's share: `dataset.shard(…)`, `split_dataset_by_node`, a slice."""
     dataset_text: str = ""
     """Text of the dataset argument."""
+    item_place: Place = Place.UNKNOWN
+    """Where the dataset's items live: DEVICE where they are on the GPU before the loader sees them."""
 
     @property
     def trains(self) -> bool:
@@ -209,6 +229,14 @@ class Loader:
         """A training loop over it that each epoch starts anew and where `set_epoch` could be called by name."""
         uses = (use for use in self.uses if use.region is Region.TRAINING and use.restarts)
         return next((use for use in uses if use.epoch_loop is not None and use.epoch_name and use.name), None)
+
+    @property
+    def pins(self) -> Known:
+        """Whether its batches come in pinned memory."""
+        given = self.arguments.constant("pin_memory")
+        if given is True:
+            return Known.YES
+        return Known.NO if given is False or self.arguments.absent("pin_memory") else Known.UNKNOWN
 
     @property
     def feeds_cuda(self) -> Known:
@@ -269,6 +297,18 @@ class Tokenization:
     arguments: Arguments
     cached: bool = False
     """Whether the result is kept for the next time: an lru_cache, a dict that is looked up first."""
+    tokenizer: str = ""
+    """Canonical class that made the tokenizer, where it is known: "transformers.CLIPTokenizer"."""
+    generated: bool = False
+    """Whether the text came into being in the step itself: decoded, generated, sampled."""
+
+    @property
+    def of_one_text(self) -> bool:
+        """Whether a single string is tokenized, rather than a list of them or an unknown value."""
+        first = self.arguments.positional[0] if self.arguments.positional else self.arguments.value("text")
+        if isinstance(first, Const | Option):
+            return True
+        return isinstance(first, Host) and first.kind == "string"
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,20 @@ class Frequency(IntEnum):
     def label(self) -> str:
         return self.name.lower().replace("_", "-")
 
+    @property
+    def phrase(self) -> str:
+        """How messages say it: "`loss.item()` waits for the GPU at every training step"."""
+        return _PHRASES[self]
+
+
+_PHRASES = {
+    Frequency.ONCE: "once",
+    Frequency.PER_EPOCH: "once per epoch",
+    Frequency.PER_N_STEPS: "every few steps",
+    Frequency.PER_STEP: "at every training step",
+    Frequency.PER_SAMPLE: "for every sample",
+}
+
 
 class Region(StrEnum):
     """What the surrounding code is there for."""
