@@ -16,6 +16,9 @@ from trainlint.semantics.project import Site
 CONFIRMED_SHARE = 0.02
 """A finding is confirmed at this share of the step, unless its rule names its own (FACTS: "a finding's cost")."""
 
+EFFECTIVE_TOKEN_SHARE = 0.70
+"""Padding wastes the step where no more than this share of the tokens is real (FACTS: "padding waste")."""
+
 
 class Status(StrEnum):
     CONFIRMED = "confirmed"
@@ -139,6 +142,8 @@ class LoaderEvidence:
     alone_batch_s: float | None = None
     epoch_start_s: float | None = None
     """Median time from a new iterator to its first batch; None if no epoch turned."""
+    steps_per_epoch: float | None = None
+    """Median number of steps between two new iterators; None if no epoch turned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,3 +352,77 @@ def judge_condition(
     if holds is None:
         return Verdict(Status.INCONCLUSIVE, evidence=figures, note=unmeasured)
     return Verdict(Status.CONFIRMED if holds else Status.REFUTED, evidence=figures, note=note)
+
+
+def judge_device_calls(evidence: Evidence, site: Site, **overrides: float) -> Verdict:
+    """Judge calls that cost only where there is an accelerator, such as `torch.cuda.synchronize()`."""
+    if not evidence.accelerator and evidence.did_run(site) is not False:
+        return Verdict(Status.INCONCLUSIVE, note="this call waits for an accelerator, and the job had none")
+    return judge_calls(evidence, site, **overrides)
+
+
+def judge_data_wait(evidence: Evidence, *, confirmed_share: float = CONFIRMED_SHARE) -> Verdict:
+    """Judge a loader without workers: by the time that the step waits for its batches."""
+    loader = evidence.loader
+    if loader is None:
+        return Verdict(Status.INCONCLUSIVE, note="the wait for data was not measured; probe with the agent")
+    if loader.workers > 0:
+        return Verdict(Status.REFUTED, note=f"the job's loader ran with {loader.workers} workers")
+    figures = [Measurement("data wait", loader.data_wait_share, "share", Source.AGENT, confirmed_share)]
+    if loader.alone_batch_s is not None:
+        alone, step = loader.alone_batch_s * 1e3, evidence.step_s * 1e3
+        figures.append(Measurement("loader alone", alone, "ms/batch", Source.AGENT, step))
+    status = Status.CONFIRMED if loader.data_wait_share >= confirmed_share else Status.REFUTED
+    waited = loader.data_wait_share * evidence.step_s * 1e3
+    return Verdict(status, waited, loader.data_wait_share, None, tuple(figures))
+
+
+def judge_pageable_copies(evidence: Evidence, sites: Iterable[Site], **overrides: float) -> Verdict:
+    """Judge a loader that does not pin: by the copies that move its batches at `sites`.
+
+    Copies that turn out to start in pinned memory refute the finding, whatever they cost.
+    """
+    lines = {line for site in sites for line in evidence.lines(site)}
+    found = {line: evidence.copies[line] for line in lines if line in evidence.copies}
+    if not found:
+        return Verdict(Status.INCONCLUSIVE, note="no copy of this loader's batches is in a trace; probe on a GPU")
+    if not any(copy.pageable for copy in found.values()):
+        return Verdict(Status.REFUTED, note="the copies of its batches start in pinned memory")
+    threshold = overrides.get("confirmed_share", CONFIRMED_SHARE)
+    seconds = sum(copy.seconds_per_step for copy in found.values() if copy.pageable)
+    calls = sum(copy.calls_per_step for copy in found.values() if copy.pageable)
+    if evidence.step_s <= 0:
+        return Verdict(Status.INCONCLUSIVE, calls_per_step=calls, note="no step was timed")
+    share = seconds / evidence.step_s
+    figure = Measurement("pageable copies", seconds * 1e3, "ms/step", Source.KINETO, threshold * evidence.step_s * 1e3)
+    status = Status.CONFIRMED if share >= threshold else Status.REFUTED
+    return Verdict(status, seconds * 1e3, share, calls, (figure,))
+
+
+def judge_epoch_start(evidence: Evidence, *, confirmed_share: float = CONFIRMED_SHARE) -> Verdict:
+    """Judge workers that start anew each epoch: by the wait for the first batch, spread over the epoch's steps."""
+    loader = evidence.loader
+    if loader is None or loader.epoch_start_s is None:
+        return Verdict(Status.INCONCLUSIVE, note="no epoch turned in the measured steps; probe with more --steps")
+    start = Measurement("wait for an epoch's first batch", loader.epoch_start_s * 1e3, "ms", Source.AGENT)
+    if not loader.steps_per_epoch or evidence.step_s <= 0:
+        note = "the length of an epoch was not measured; probe with more --steps"
+        return Verdict(Status.INCONCLUSIVE, evidence=(start,), note=note)
+    seconds = loader.epoch_start_s / loader.steps_per_epoch
+    share = seconds / evidence.step_s
+    spread = Measurement(
+        "worker start", seconds * 1e3, "ms/step", Source.AGENT, confirmed_share * evidence.step_s * 1e3
+    )
+    status = Status.CONFIRMED if share >= confirmed_share else Status.REFUTED
+    return Verdict(status, seconds * 1e3, share, None, (start, spread))
+
+
+def judge_padding(evidence: Evidence) -> Verdict:
+    """Judge padding by the share of real tokens among all that the model was given."""
+    share = evidence.effective_token_share
+    if share is None:
+        note = "no attention mask or padding id was seen in the batches, so real tokens could not be counted"
+        return Verdict(Status.INCONCLUSIVE, note=note)
+    figure = Measurement("real tokens", share, "share", Source.AGENT, EFFECTIVE_TOKEN_SHARE)
+    status = Status.CONFIRMED if share <= EFFECTIVE_TOKEN_SHARE else Status.REFUTED
+    return Verdict(status, evidence=(figure,))
