@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from trainlint.semantics.vocabulary import Place
+from trainlint.semantics.vocabulary import GuardKind, Place
 
 if TYPE_CHECKING:
     from trainlint.semantics import code
@@ -38,8 +38,19 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
+class Test:
+    """A truth value of the host that stands for a condition kept in a variable: `is_main = rank == 0`."""
+
+    positive: tuple[GuardKind, ...]
+    """What holds where it is true."""
+    negative: tuple[GuardKind, ...]
+    """What holds where it is false."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Host:
-    """A value on the host that is not a tensor: "number", "string", "array" (numpy), "object"."""
+    """A value on the host that is not a tensor: "number", "string", "array" (numpy), "rank", "world-size", "object"."""
 
     kind: str = "object"
 
@@ -62,6 +73,8 @@ class Tensor:
     """Known to hold one element: a loss, the result of a full reduction."""
     container: bool = False
     """A dict, list or tuple of tensors rather than one."""
+    gradient: bool = False
+    """The `.grad` of a parameter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +89,7 @@ class DeviceValue:
     """Chosen by the local rank."""
     other: bool = False
     """Whether it may be another accelerator: mps, xpu."""
+    proved: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +220,7 @@ Value: TypeAlias = (
     Unknown
     | Const
     | Option
+    | Test
     | Host
     | Tensor
     | DeviceValue
@@ -258,9 +273,9 @@ def join(one: Value, other: Value) -> Value:
         return one if other == NONE else _weaken(one)
     if isinstance(one, Tensor) and isinstance(other, Tensor):
         return _join_tensors(one, other)
-    if isinstance(one, Tensor) and isinstance(other, Const | Host | Option):
+    if isinstance(one, Tensor) and isinstance(other, Const | Host | Option | Test):
         return _weaken(one) if isinstance(other, Host) and other.kind != "number" else one
-    if isinstance(other, Tensor) and isinstance(one, Const | Host | Option):
+    if isinstance(other, Tensor) and isinstance(one, Const | Host | Option | Test):
         return join(other, one)
     if isinstance(one, DeviceValue) and isinstance(other, DeviceValue):
         return DeviceValue(
@@ -268,8 +283,9 @@ def join(one: Value, other: Value) -> Value:
             one.cpu or other.cpu,
             one.rank_local or other.rank_local,
             one.other or other.other,
+            one.proved or other.proved,
         )
-    if isinstance(one, Const | Host | Option) and isinstance(other, Const | Host | Option):
+    if isinstance(one, Const | Host | Option | Test) and isinstance(other, Const | Host | Option | Test):
         return _join_host(one, other)
     if isinstance(one, Tuple) and isinstance(other, Tuple) and len(one.items) == len(other.items):
         return Tuple(tuple(join(a, b) for a, b in zip(one.items, other.items, strict=True)))
@@ -294,6 +310,7 @@ def _join_tensors(one: Tensor, other: Tensor) -> Tensor:
         created=one.created and other.created,
         number=one.number and other.number,
         container=one.container and other.container,
+        gradient=one.gradient and other.gradient,
     )
 
 

@@ -1,0 +1,231 @@
+"""What a condition stands for: an interval, a rank, a device, or nothing that the analyzer has a word for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from trainlint.semantics import code, naming
+from trainlint.semantics.values import Const, DeviceValue, Host, Option, Test, Value
+from trainlint.semantics.vocabulary import GuardKind
+
+Kinds: TypeAlias = tuple[GuardKind, ...]
+Evaluate: TypeAlias = Callable[[code.Expression], Value]
+
+_NOTHING: tuple[Kinds, Kinds] = ((), ())
+
+
+def classify(test: code.Expression, evaluate: Evaluate, rank_names: frozenset[str] = frozenset()) -> tuple[Kinds, Kinds]:
+    """Return the kinds of guard that `test` is for the code it lets run, and for the code it keeps from running.
+
+    `evaluate` gives the value of an expression where a name alone does not tell.
+    """
+    if isinstance(test, code.Boolean):
+        return _boolean(test, evaluate, rank_names)
+    if isinstance(test, code.Unary) and test.op == "not":
+        positive, negative = classify(test.operand, evaluate, rank_names)
+        return negative, positive
+    if isinstance(test, code.Compare):
+        return _compare(test, evaluate)
+    if isinstance(test, code.Binary) and test.op == "%":
+        return (), _modulo(test)
+    if isinstance(test, code.Walrus):
+        return classify(test.value, evaluate, rank_names)
+    if isinstance(test, code.Name | code.Attribute | code.Call | code.Subscript):
+        return _named(test, evaluate, rank_names)
+    return _NOTHING
+
+
+def _boolean(test: code.Boolean, evaluate: Evaluate, rank_names: frozenset[str]) -> tuple[Kinds, Kinds]:
+    parts = [classify(value, evaluate, rank_names) for value in test.values]
+    if test.op == "and":
+        return _union([positive for positive, _ in parts]), _common([negative for _, negative in parts])
+    positives = [positive for positive, _ in parts]
+    # "not distributed or rank == 0" is how a rank guard is written that also holds in a single process
+    if any(GuardKind.RANK in kinds for kinds in positives) and any(GuardKind.NOT_DISTRIBUTED in kinds for kinds in positives):
+        return (GuardKind.RANK,), _union([negative for _, negative in parts])
+    return _common(positives), _union([negative for _, negative in parts])
+
+
+def _union(sets: list[Kinds]) -> Kinds:
+    return tuple(dict.fromkeys(kind for kinds in sets for kind in kinds))
+
+
+def _common(sets: list[Kinds]) -> Kinds:
+    """Kinds that hold whichever part is true; an interval beside a first-step test is still an interval."""
+    if all(set(kinds) & {GuardKind.INTERVAL, GuardKind.FIRST} for kinds in sets):
+        return (GuardKind.INTERVAL,)
+    return tuple(kind for kind in sets[0] if all(kind in kinds for kinds in sets[1:]))
+
+
+def _words(node: code.Expression) -> list[str]:
+    """The identifiers in an expression, in order."""
+    found: list[str] = []
+    stack: list[object] = [node]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, code.Name):
+            found.append(item.id)
+        elif isinstance(item, code.Attribute):
+            found.append(item.name)
+            stack.append(item.value)
+        elif isinstance(item, code.Constant):
+            continue
+        elif isinstance(item, tuple):
+            stack.extend(part for part in item if isinstance(part, tuple))
+    return found
+
+
+def _last_word(node: code.Expression) -> str:
+    if isinstance(node, code.Name):
+        return node.id
+    if isinstance(node, code.Attribute):
+        return node.name
+    if isinstance(node, code.Call):
+        return _last_word(node.function)
+    if isinstance(node, code.Subscript):
+        if isinstance(node.key, code.Constant) and isinstance(node.key.value, str):
+            return node.key.value
+        return _last_word(node.value)
+    return ""
+
+
+def _modulo(test: code.Binary) -> Kinds:
+    """What `left % right == 0` is for the code under it."""
+    left, right = _words(test.left), _words(test.right)
+    if isinstance(test.left, code.Constant | code.Format):
+        return ()
+    if any(naming.RANK.search(word) or naming.MAIN_PROCESS.search(word) for word in left):
+        return (GuardKind.RANK,)
+    if any(naming.ACCUMULATION.search(word) for word in right) or any(naming.ACCUMULATION.search(word) for word in left):
+        return (GuardKind.ACCUMULATION,)
+    if isinstance(test.right, code.Constant) and test.right.value == 1:
+        return ()
+    return (GuardKind.INTERVAL,)
+
+
+def _compare(test: code.Compare, evaluate: Evaluate) -> tuple[Kinds, Kinds]:
+    if len(test.ops) != 1:
+        return _NOTHING
+    operator, left, right = test.ops[0], test.left, test.comparators[0]
+    equal, unequal = operator in ("==", "is", "in"), operator in ("!=", "is not", "not in")
+    modulo = left if isinstance(left, code.Binary) and left.op == "%" else right if isinstance(right, code.Binary) and right.op == "%" else None
+    if modulo is not None:
+        kinds = _modulo(modulo)
+        return ((), kinds) if unequal or operator == ">" else (kinds, ())
+    for one, other in ((left, right), (right, left)):
+        found = _compare_word(one, other, operator, equal, unequal, evaluate)
+        if found is not None:
+            return found
+    return _order(test, operator)
+
+
+def _compare_word(
+    one: code.Expression, other: code.Expression, operator: str, equal: bool, unequal: bool, evaluate: Evaluate
+) -> tuple[Kinds, Kinds] | None:
+    word = _last_word(one)
+    if not word:
+        return None
+    constant = other.value if isinstance(other, code.Constant) else None
+    value = evaluate(one) if naming.RANK.search(word) or naming.DEVICE.search(word) or naming.WORLD_SIZE.search(word) or word in ("type", "gpu") else None
+    if naming.RANK.search(word) or (isinstance(value, Host) and value.kind == "rank"):
+        return _rank(constant, other, operator, equal, unequal)
+    if word == "type" and isinstance(constant, str) or naming.DEVICE.search(word) and constant in ("cuda", "cpu", "mps", "xpu") or isinstance(value, DeviceValue) and isinstance(constant, str):
+        on_device = constant not in ("cpu",)
+        positive = GuardKind.DEVICE if on_device == equal else GuardKind.NOT_DEVICE
+        negative = GuardKind.NOT_DEVICE if positive is GuardKind.DEVICE else GuardKind.DEVICE
+        return (positive,), (negative,)
+    if naming.WORLD_SIZE.search(word):
+        several = operator in (">", ">=", "!=")
+        flag = (GuardKind.DISTRIBUTED,), (GuardKind.NOT_DISTRIBUTED,)
+        return flag if several else (flag[1], flag[0])
+    if naming.PHASE.match(word) and isinstance(constant, str | bool):
+        training = constant is True or (isinstance(constant, str) and "train" in constant.lower())
+        kinds = ((GuardKind.TRAINING,), (GuardKind.EVALUATION,)) if training else ((GuardKind.EVALUATION,), ())
+        return kinds if equal else (kinds[1], kinds[0])
+    if (equal or operator in ("<", "<=")) and _counts(word) and _one_turn(other):
+        return (GuardKind.FIRST,), ()
+    if unequal and _counts(word) and _one_turn(other):
+        return (), (GuardKind.FIRST,)
+    return None
+
+
+def _rank(constant: object, other: code.Expression, operator: str, equal: bool, unequal: bool) -> tuple[Kinds, Kinds] | None:
+    if equal and (constant in (0, -1) or isinstance(other, code.Sequence)) or operator in ("<", "<=") and constant in (0, 1):
+        return (GuardKind.RANK,), ()
+    if unequal and (constant in (0, -1) or isinstance(other, code.Sequence)) or operator in (">", ">=") and constant in (0, 1):
+        return (), (GuardKind.RANK,)
+    if equal or unequal:
+        # compared with another expression for one rank, such as `world_size - 1`
+        return ((GuardKind.RANK,), ()) if equal else ((), (GuardKind.RANK,))
+    return None
+
+
+def _counts(word: str) -> bool:
+    return bool(naming.STEP_INDEX.match(word) or naming.EPOCH_INDEX.match(word) or "step" in word.lower() or "iter" in word.lower() or "epoch" in word.lower())
+
+
+def _one_turn(node: code.Expression) -> bool:
+    """Whether an expression names one turn of a loop: a constant, `len(loader) - 1`, `num_batches - 1`, `last_step`."""
+    if isinstance(node, code.Constant):
+        return isinstance(node.value, int) and not isinstance(node.value, bool)
+    if isinstance(node, code.Unary):
+        return isinstance(node.operand, code.Constant)
+    if isinstance(node, code.Binary) and node.op in ("-", "//"):
+        return True
+    if isinstance(node, code.Call) and _last_word(node) == "len":
+        return True
+    return any(word.startswith(("last", "first", "start", "final", "max", "num", "total", "n_")) for word in _words(node))
+
+
+def _order(test: code.Compare, operator: str) -> tuple[Kinds, Kinds]:
+    """Comparisons by order of counters and clocks: `time.time() - last > 10`, `step >= next_log`."""
+    words = _words(test)
+    if any(naming.ACCUMULATION.search(word) or word == "accumulate" for word in words):
+        return (GuardKind.ACCUMULATION,), ()
+    if operator in (">", ">=", "==", "<", "<="):
+        if any(naming.INTERVAL.search(word) for word in words) and not isinstance(test.left, code.Constant):
+            return (GuardKind.INTERVAL,), ()
+        if any(word.startswith(("next_", "last_")) or word in ("time", "perf_counter", "monotonic") for word in words):
+            return (GuardKind.INTERVAL,), ()
+    if operator in (">", ">=", "<", "<=") and any(word.startswith(("best", "_best", "min_", "max_")) for word in words):
+        return _NOTHING
+    return _NOTHING
+
+
+def _named(test: code.Expression, evaluate: Evaluate, rank_names: frozenset[str]) -> tuple[Kinds, Kinds]:
+    """A condition that is one name, attribute or call."""
+    word = _last_word(test)
+    if word in rank_names or naming.MAIN_PROCESS.search(word):
+        return (GuardKind.RANK,), ()
+    value = evaluate(test)
+    if isinstance(value, Test):
+        return value.positive, value.negative
+    if naming.SHOULD.search(word):
+        return (GuardKind.INTERVAL,), ()
+    if naming.RANK.search(word) and not isinstance(test, code.Call):
+        # `if rank:` is true on the others
+        return (), (GuardKind.RANK,)
+    if word in ("is_available", "device_count", "is_cuda") or naming.CUDA.match(word):
+        if word.lower().startswith(("no_", "_no_")):
+            return (GuardKind.NOT_DEVICE,), (GuardKind.DEVICE,)
+        return (GuardKind.DEVICE,), (GuardKind.NOT_DEVICE,)
+    if word in ("is_initialized", "is_dist_avail_and_initialized") or naming.DISTRIBUTED.search(word):
+        return (GuardKind.DISTRIBUTED,), (GuardKind.NOT_DISTRIBUTED,)
+    if naming.DEBUG.search(word):
+        return (GuardKind.DEBUG,), ()
+    if naming.FIRST.search(word) and not isinstance(value, Const | Option):
+        return (GuardKind.FIRST,), ()
+    if naming.PHASE.match(word):
+        training = "train" in word.lower()
+        return ((GuardKind.TRAINING,), (GuardKind.EVALUATION,)) if training else ((GuardKind.EVALUATION,), ())
+    if naming.INTERVAL.search(word) and isinstance(test, code.Call):
+        return (GuardKind.INTERVAL,), ()
+    return _NOTHING
+
+
+def truth(value: Value) -> bool | None:
+    """Whether a value is surely true or false; only literals are."""
+    if isinstance(value, Const):
+        return bool(value.value)
+    return None
