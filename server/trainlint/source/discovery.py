@@ -1,0 +1,274 @@
+"""Which files a run is about: folders walked with `.gitignore` and exclusions, and the project around a file."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainlint.source.ignores import PatternList, patterns_of_file, patterns_of_setting
+
+DEFAULT_EXCLUDES = (
+    ".bzr",
+    ".direnv",
+    ".eggs",
+    ".git",
+    ".hg",
+    ".ipynb_checkpoints",
+    ".mypy_cache",
+    ".nox",
+    ".pytest_cache",
+    ".ruff_cache",
+    ".svn",
+    ".tox",
+    ".trainlint_cache",
+    ".venv",
+    "__pycache__",
+    "__pypackages__",
+    "_build",
+    "buck-out",
+    "build",
+    "dist",
+    "node_modules",
+    "site-packages",
+    "venv",
+)
+CONFIGURATION_FILES = frozenset({"trainlint.toml", "pyproject.toml"})
+ROOT_MARKERS = ("pyproject.toml", "trainlint.toml", "setup.py", "setup.cfg", ".git")
+CONTEXT_LIMIT = 20_000
+"""Files; a folder with more is not one project, and reading them all as context would take minutes."""
+_CONTEXT_FOLDER_LIMIT = 20_000
+
+
+class PathNotFound(Exception):  # noqa: N818
+    """A path given by the user does not exist."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"{path}: no such file or folder")
+        self.path = path
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """What the configuration says about which files to take."""
+
+    root: Path
+    """Absolute; the folder that the patterns count from."""
+    exclude: tuple[str, ...] = DEFAULT_EXCLUDES
+    """Patterns as in `.gitignore`."""
+    suffixes: tuple[str, ...] = (".py",)
+
+    @property
+    def patterns(self) -> PatternList:
+        return patterns_of_setting(self.exclude)
+
+
+FiltersFor = Callable[[Path], Filters]
+"""Gives the filters for a folder: those of its closest configuration."""
+
+
+def default_filters(folder: Path) -> Filters:
+    return Filters(folder)
+
+
+def discover(
+    paths: Sequence[Path],
+    filters_for: FiltersFor = default_filters,
+    *,
+    force_exclude: bool = False,
+    unreadable: Callable[[Path, str], None] = lambda _path, _reason: None,
+) -> list[Path]:
+    """Find the files to lint: absolute, each once, sorted.
+
+    Folders are walked; symbolic links to folders are not followed, unless named. A file named outright is taken
+    whatever its suffix and though excluded, unless `force_exclude` is set. Of several links to a file that are
+    walked, the first is taken, and the file itself before any link.
+
+    Args:
+        unreadable: told about folders that cannot be listed, with the reason.
+
+    Raises:
+        PathNotFound: one of the paths does not exist.
+    """
+    found: set[Path] = set()
+    links: set[Path] = set()
+    for path in paths:
+        absolute = Path(os.path.abspath(path))  # noqa: PTH100, since resolve() follows links
+        if absolute.is_dir():
+            if not (force_exclude and is_excluded(absolute, filters_for(absolute.parent), is_folder=True)):
+                for file, is_link in _Walk(filters_for, unreadable).files(absolute):
+                    (links if is_link else found).add(file)
+        elif not os.path.lexists(absolute):
+            raise PathNotFound(path)
+        elif not (force_exclude and is_excluded(absolute, filters_for(absolute.parent), is_folder=False)):
+            found.add(absolute)
+    return sorted(found | _new_targets(links, found)) if links else sorted(found)
+
+
+def _new_targets(links: set[Path], found: set[Path]) -> set[Path]:
+    """The links to files that are not found under another name."""
+    seen = {os.path.realpath(path) for path in found}
+    chosen = set()
+    for link in sorted(links - found):
+        target = os.path.realpath(link)
+        if target not in seen:
+            seen.add(target)
+            chosen.add(link)
+    return chosen
+
+
+def is_excluded(path: Path, filters: Filters, *, is_folder: bool = False) -> bool:
+    """Whether settings or a `.gitignore` exclude an absolute path, or a folder above it."""
+    if path.is_relative_to(filters.root) and path != filters.root:
+        relative = path.relative_to(filters.root).as_posix()
+        if filters.patterns.covers(relative + "/." if is_folder else relative):
+            return True
+    top = _repository(path.parent) or path.parent
+    chain = [top, *reversed([folder for folder in path.parents if folder != top and folder.is_relative_to(top)])]
+    ignores: tuple[_IgnoreFile, ...] = ()
+    for folder, below in zip(chain, [*chain[1:], path], strict=True):
+        ignores += _ignore_files(folder)
+        if _ignored(ignores, str(below), below.name, below != path or is_folder):
+            return True
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class _IgnoreFile:
+    prefix: str
+    """The folder of the file, ending in a separator."""
+    patterns: PatternList
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    path: str
+    filters: Filters
+    excludes: PatternList
+    ignores: tuple[_IgnoreFile, ...]
+
+
+class _Walk:
+    """Walks a folder breadth first, so that the closest files come first where the walk is cut short."""
+
+    def __init__(self, filters_for: FiltersFor, unreadable: Callable[[Path, str], None]) -> None:
+        self.filters_for = filters_for
+        self.unreadable = unreadable
+        self.folders = 0
+
+    def files(self, top: Path) -> Iterator[tuple[Path, bool]]:
+        """The files below `top`, with whether each is a symbolic link."""
+        filters = self.filters_for(top)
+        queue = deque([_Folder(str(top), filters, filters.patterns, _ignores_above(top))])
+        while queue:
+            folder = queue.popleft()
+            self.folders += 1
+            entries = self.entries(folder.path)
+            folder = self.entered(folder, {entry.name for entry in entries}, is_top=self.folders == 1)
+            suffixes = folder.filters.suffixes
+            for entry in entries:
+                is_folder = entry.is_dir(follow_symlinks=False)
+                if not is_folder and not entry.name.endswith(suffixes):
+                    continue
+                if self.skipped(folder, entry, is_folder):
+                    continue
+                if is_folder:
+                    queue.append(_Folder(entry.path, folder.filters, folder.excludes, folder.ignores))
+                elif not (entry.is_symlink() and entry.is_dir()):
+                    yield Path(entry.path), entry.is_symlink()
+
+    def entries(self, path: str) -> list[os.DirEntry[str]]:
+        try:
+            with os.scandir(path) as entries:
+                return sorted(entries, key=lambda entry: entry.name)
+        except OSError as error:
+            self.unreadable(Path(path), (error.strerror or "cannot be listed").lower())
+            return []
+
+    def entered(self, folder: _Folder, names: set[str], *, is_top: bool) -> _Folder:
+        """The folder with what its own files change: configuration, `.gitignore`, a repository of its own."""
+        filters, excludes, ignores = folder.filters, folder.excludes, folder.ignores
+        if not is_top and not CONFIGURATION_FILES.isdisjoint(names):
+            filters = self.filters_for(Path(folder.path))
+            excludes = filters.patterns
+        if ".git" in names and not is_top:
+            ignores = ()
+        if ".gitignore" in names or ".git" in names:
+            ignores += _ignore_files(Path(folder.path))
+        return _Folder(folder.path, filters, excludes, ignores)
+
+    @staticmethod
+    def skipped(folder: _Folder, entry: os.DirEntry[str], is_folder: bool) -> bool:
+        if entry.name.startswith(".#"):  # the lock that Emacs keeps beside a file being edited: a dangling link
+            return True
+        root = str(folder.filters.root)
+        path = entry.path
+        if path.startswith(root) and path != root:
+            relative = path[len(root) :].lstrip(os.sep).replace(os.sep, "/")
+            if folder.excludes.decide(relative, entry.name, is_folder):
+                return True
+        return _ignored(folder.ignores, path, entry.name, is_folder)
+
+
+def _ignored(ignores: Sequence[_IgnoreFile], path: str, name: str, is_folder: bool) -> bool:
+    for ignore in reversed(ignores):
+        relative = path[len(ignore.prefix) :].replace(os.sep, "/")
+        decision = ignore.patterns.decide(relative, name, is_folder)
+        if decision is not None:
+            return decision
+    return False
+
+
+def _ignores_above(top: Path) -> tuple[_IgnoreFile, ...]:
+    """The `.gitignore` files of the folders between the repository's root and `top`, without that of `top`."""
+    repository = _repository(top)
+    if repository is None or repository == top:
+        return ()
+    folders = [folder for folder in reversed(top.parents) if folder.is_relative_to(repository)]
+    return tuple(ignore for folder in folders for ignore in _ignore_files(folder))
+
+
+def _repository(folder: Path) -> Path | None:
+    return next((above for above in (folder, *folder.parents) if (above / ".git").exists()), None)
+
+
+def _ignore_files(folder: Path) -> tuple[_IgnoreFile, ...]:
+    """The patterns that a folder sets for what is below it; `.gitignore` last, since it decides first."""
+    files = []
+    for name in (".git/info/exclude", ".gitignore"):
+        try:
+            text = (folder / name).read_bytes().decode("utf-8", "surrogateescape")
+        except OSError:
+            continue
+        files.append(_IgnoreFile(os.path.join(folder, ""), patterns_of_file(text)))  # noqa: PTH118
+    return tuple(files)
+
+
+def project_root(path: Path) -> Path:
+    """The folder whose files are read as context for a file (or folder), named by an absolute path.
+
+    The closest folder that holds one of `ROOT_MARKERS`; else the folder above the topmost package that the file
+    belongs to; else the file's own folder.
+    """
+    folder = path if path.is_dir() else path.parent
+    for above in (folder, *folder.parents):
+        if any((above / marker).exists() for marker in ROOT_MARKERS):
+            return above
+    root = folder
+    while (root / "__init__.py").exists() and root.parent != root:
+        root = root.parent
+    return root
+
+
+def context_files(root: Path, filters: Filters | None = None, limit: int = CONTEXT_LIMIT) -> list[Path]:
+    """The Python files below `root`, sorted; of more than `limit`, those closest to it."""
+    walk = _Walk(lambda _folder: filters or Filters(root), lambda _path, _reason: None)
+    files: list[Path] = []
+    for file, is_link in walk.files(root):
+        if not is_link:
+            files.append(file)
+        if len(files) >= limit or walk.folders >= _CONTEXT_FOLDER_LIMIT:
+            break
+    return sorted(files)

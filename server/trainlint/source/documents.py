@@ -1,0 +1,213 @@
+"""Python files as text: read with the encoding they declare, written back byte for byte."""
+
+from __future__ import annotations
+
+import codecs
+import errno
+import os
+import re
+import stat
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from trainlint.source.positions import LineIndex
+
+SIZE_LIMIT = 20 * 1024 * 1024
+"""Bytes; a larger file is data rather than code, and would hold up everything else."""
+
+_DECLARATION = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
+_BLANK = re.compile(rb"^[ \t\f]*(?:#.*)?$")
+_LINE_END = re.compile(rb"\r\n?|\n")
+_WIDE_MARKS = {
+    codecs.BOM_UTF32_LE: "UTF-32",
+    codecs.BOM_UTF32_BE: "UTF-32",
+    codecs.BOM_UTF16_LE: "UTF-16",
+    codecs.BOM_UTF16_BE: "UTF-16",
+}
+
+
+class Unreadable(Exception):  # noqa: N818
+    """A file has no text that Python could run. `reason` continues a sentence that starts with the file's name."""
+
+    def __init__(self, reason: str, row: int | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.row = row
+        """Where in the file, if it is about one place."""
+
+
+class Unwritable(Exception):  # noqa: N818
+    """A changed text cannot be stored in the document's encoding without changing what was not edited."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Document:
+    path: Path
+    text: str = field(repr=False)
+    """Without the byte order mark, with all line ends as they are."""
+    encoding: str
+    """Python's name of the codec: "utf-8", "iso8859-1"."""
+    bom: bool
+    """Whether the file starts with a UTF-8 byte order mark."""
+    data: bytes = field(repr=False)
+    """The file as it is on disk."""
+
+    @cached_property
+    def index(self) -> LineIndex:
+        return LineIndex(self.text)
+
+    def encode(self, text: str) -> bytes:
+        """Return the bytes of the file with `text` in place of its own.
+
+        Raises:
+            Unwritable: the encoding has no room for `text`, or does not keep the bytes of the untouched text.
+        """
+        if text == self.text:
+            return self.data
+        mark = codecs.BOM_UTF8 if self.bom else b""
+        try:
+            if self.encoding != "utf-8" and mark + self.text.encode(self.encoding) != self.data:
+                raise Unwritable(f"cannot be written back exactly in its encoding, {self.encoding}")
+            return mark + text.encode(self.encoding)
+        except UnicodeEncodeError as error:
+            character = text[error.start : error.start + 1]
+            raise Unwritable(f"declares the encoding {self.encoding}, which cannot store {character!a}") from error
+
+
+def read_document(path: Path) -> Document:
+    """Read a Python file.
+
+    Raises:
+        Unreadable: with the reason.
+    """
+    return decode(path, _read(path))
+
+
+def decode(path: Path, data: bytes) -> Document:
+    """Make a document of the bytes of a file: by its byte order mark, its declaration (PEP 263), or as UTF-8.
+
+    Raises:
+        Unreadable: the bytes are not text in that encoding.
+    """
+    if len(data) > SIZE_LIMIT:
+        raise Unreadable(_too_large(len(data)))
+    bom = data.startswith(codecs.BOM_UTF8)
+    body = data[len(codecs.BOM_UTF8) :] if bom else data
+    encoding = _encoding(body, bom)
+    _refuse_binary(data, body)
+    try:
+        text = body.decode(encoding)
+    except UnicodeDecodeError as error:
+        row = _row(body, error.start)
+        declared = "its declared encoding" if encoding != "utf-8" else "Python's default encoding"
+        reason = (
+            f"cannot be decoded at row {row}: byte 0x{body[error.start]:02x} is not valid in {declared}, {encoding}"
+        )
+        raise Unreadable(reason, row) from error
+    except (UnicodeError, ValueError) as error:
+        raise Unreadable(f"cannot be decoded as {encoding}: {error}") from error
+    if "\0" in text:
+        row = LineIndex(text).position(text.index("\0"))[0]
+        raise Unreadable(f"holds a null character at row {row}", row)
+    return Document(path, text, encoding, bom, data)
+
+
+def _encoding(body: bytes, bom: bool) -> str:
+    """The name of the codec to decode `body` with.
+
+    Raises:
+        Unreadable: what the file declares is no encoding, or contradicts its byte order mark.
+    """
+    declared = _declared(body)
+    if declared is None:
+        return "utf-8"
+    name = declared.decode("ascii", "replace")
+    try:
+        codec = codecs.lookup(name)
+        "".encode(codec.name)
+    except (LookupError, UnicodeError, ValueError) as error:
+        raise Unreadable(f"declares the encoding {name}, which Python does not know as a text encoding", 1) from error
+    encoding = "utf-8" if codec.name == "utf-8-sig" else codec.name
+    if bom and encoding != "utf-8":
+        raise Unreadable(f"starts with a UTF-8 byte order mark, but declares the encoding {name}", 1)
+    return encoding
+
+
+def _declared(body: bytes) -> bytes | None:
+    """The encoding that a comment in the first two rows names; the second counts if the first holds no code."""
+    start = 0
+    for _ in range(2):
+        end = _LINE_END.search(body, start)
+        line = body[start : end.start() if end else len(body)]
+        if found := _DECLARATION.match(line):
+            return found[1]
+        if end is None or not _BLANK.match(line):
+            return None
+        start = end.end()
+    return None
+
+
+def _refuse_binary(data: bytes, body: bytes) -> None:
+    for mark, name in _WIDE_MARKS.items():
+        if data.startswith(mark):
+            raise Unreadable(f"is encoded in {name}, which Python does not accept for source code", 1)
+    at = body.find(b"\0")
+    if at >= 0:
+        row = _row(body, at)
+        raise Unreadable(f"holds a null byte at row {row}: it is not Python source", row)
+
+
+def _row(body: bytes, offset: int) -> int:
+    return 1 + sum(1 for _ in _LINE_END.finditer(body, 0, offset))
+
+
+def _too_large(size: int) -> str:
+    return f"is too large: {size / 1024 / 1024:.1f} MB, and the limit is {SIZE_LIMIT // 1024 // 1024} MB"
+
+
+def _read(path: Path) -> bytes:
+    """The bytes of a regular file. Nothing else is opened: a FIFO would block, a device could act."""
+    try:
+        _require_regular(path.stat().st_mode)
+        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+        with open(os.open(path, flags), "rb") as file:  # noqa: PTH123
+            status = os.fstat(file.fileno())
+            _require_regular(status.st_mode)
+            if status.st_size > SIZE_LIMIT:
+                raise Unreadable(_too_large(status.st_size))
+            return file.read(SIZE_LIMIT + 1)
+    except OSError as error:
+        raise Unreadable(_why(path, error)) from error
+    except ValueError as error:
+        raise Unreadable("cannot be read: its name holds a null character") from error
+
+
+def _require_regular(mode: int) -> None:
+    kinds = {
+        stat.S_IFDIR: "a folder",
+        stat.S_IFIFO: "a named pipe (FIFO)",
+        stat.S_IFSOCK: "a socket",
+        stat.S_IFCHR: "a character device",
+        stat.S_IFBLK: "a block device",
+    }
+    kind = stat.S_IFMT(mode)
+    if kind != stat.S_IFREG:
+        raise Unreadable(f"is {kinds.get(kind, 'a special file')}, not a regular file")
+
+
+def _why(path: Path, error: OSError) -> str:
+    if error.errno == errno.ELOOP:
+        return "cannot be read: the symbolic link leads back to itself"
+    if error.errno == errno.ENOENT:
+        if path.is_symlink():
+            return f"cannot be read: the symbolic link points to {os.readlink(path)}, which does not exist"  # noqa: PTH115
+        return "cannot be read: the file does not exist"
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return "cannot be read: permission denied"
+    detail = (error.strerror or "the system refused").lower()
+    return f"cannot be read: {detail}"
