@@ -1,0 +1,350 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainlint.fixes.recipe import Applicability, Fix, ReplaceByPart, SetArgument
+from trainlint.lint.finding import Family, Finding
+from trainlint.lint.rule import Rule, invalid, valid
+from trainlint.probe.evidence import Evidence, Verdict, judge_copies
+from trainlint.semantics.project import Project, Transfer
+from trainlint.semantics.vocabulary import Place
+
+SAME_VALUES = frozenset(
+    f"torch.{name}"
+    for name in ("zeros", "ones", "empty", "full", "eye", "zeros_like", "ones_like", "empty_like", "full_like")
+)
+"""Factories whose result does not depend on the device that computes it."""
+
+OTHER_VALUES = frozenset(
+    f"torch.{name}"
+    for name in (
+        "rand",
+        "randn",
+        "randint",
+        "randperm",
+        "rand_like",
+        "randn_like",
+        "randint_like",
+        "arange",
+        "linspace",
+        "logspace",
+    )
+)
+"""Factories that draw from the device's own random stream, or round differently on it."""
+
+NO_DEVICE_FORM = frozenset(
+    {
+        "torch.tensor",
+        "torch.Tensor",
+        "torch.FloatTensor",
+        "torch.LongTensor",
+        "torch.cuda.FloatTensor",
+        "torch.cuda.HalfTensor",
+        "torch.cuda.LongTensor",
+    }
+)
+"""Factories that copy from the host also with `device=`, or that take none: there is only advice."""
+
+FACTORIES = SAME_VALUES | OTHER_VALUES | NO_DEVICE_FORM
+
+PINS_OR_BINDS = ("requires_grad", "pin_memory", "out")
+"""Arguments with which `device=` would mean something else, or fail."""
+
+
+class CpuTensorThenCuda(Rule):
+    """A tensor is made on the host and moved to the GPU, step after step.
+
+    ## What it does
+    Reports a factory call (`torch.zeros`, `torch.randn`, `torch.arange`, …) whose result is moved to the GPU at once by
+    `.to(device)` or `.cuda()`, in code that runs at every training step; and `torch.cuda.FloatTensor(array)`, which
+    copies a host array to the device.
+
+    ## Why it is slow
+    The host fills pageable memory, and the copy from it makes the host wait until the transfer is done. The GPU could
+    have made the tensor itself with one small kernel, and the host would not have waited.
+
+    ## When it is fine
+    Set-up code that runs once; data that comes from a loader, which has to be moved; tensors that are used on the host
+    before they are moved.
+
+    ## Example
+    ```python
+    for images in loader:
+        noise = torch.randn(images.size(0), 100).to(device)
+    ```
+
+    ## Use instead
+    ```python
+    for images in loader:
+        noise = torch.randn(images.size(0), 100, device=device)
+    ```
+
+    ## Fix safety
+    Safe for `zeros`, `ones`, `empty`, `full`, `eye` and the `*_like` of them, without `requires_grad`: the values are
+    the same on every device. Unsafe for `rand*` and `randperm`, which then draw from the GPU's random stream, and for
+    `arange`, `linspace` and `logspace`, whose rounding differs between devices. `torch.tensor(x)` and
+    `torch.cuda.FloatTensor(…)` copy from the host either way, so there is advice only.
+
+    ## How the probe confirms it
+    By the host-to-device copies that a GPU trace shows under this line, and their share of the step.
+
+    ## References
+    - PyTorch performance tuning guide, "Create tensors directly on the target device":
+      https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html
+    - A step whose copies take 20 % of it counts as transfer bound (article 001).
+    """
+
+    code, name, family = "TL209", "cpu-tensor-then-cuda", Family.STEP
+    fix_class = Applicability.UNSAFE
+    confirmed_by = "copies from this line"
+    examples = (
+        invalid(
+            """
+            import torch
+            from torch import nn
+
+            model = nn.Linear(8, 1).cuda()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            dataset = torch.utils.data.TensorDataset(torch.randn(64, 8))
+            loader = torch.utils.data.DataLoader(dataset, batch_size=8)
+            for (inputs,) in loader:
+                real = torch.ones(inputs.size(0), 1).cuda()  # expect: TL209
+                loss = nn.functional.mse_loss(model(inputs.cuda()), real)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="the GPU can write the ones itself",
+            fixed="""
+            import torch
+            from torch import nn
+
+            model = nn.Linear(8, 1).cuda()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            dataset = torch.utils.data.TensorDataset(torch.randn(64, 8))
+            loader = torch.utils.data.DataLoader(dataset, batch_size=8)
+            for (inputs,) in loader:
+                real = torch.ones(inputs.size(0), 1, device="cuda")
+                loss = nn.functional.mse_loss(model(inputs.cuda()), real)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+        ),
+        invalid(
+            """
+            import torch
+            from torch import nn
+
+            device = torch.device("cuda")
+
+
+            class Generator(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.net = nn.Linear(16, 8)
+
+                def forward(self, like):
+                    noise = torch.randn(like.size(0), 16).to(device)  # expect: TL209
+                    return self.net(noise)
+
+
+            def train(model, loader, optimizer):
+                for images in loader:
+                    images = images.to(device)
+                    loss = nn.functional.mse_loss(model(images), images)
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+
+
+            model = Generator().to(device)
+            loader = torch.utils.data.DataLoader(torch.randn(64, 8), batch_size=8)
+            train(model, loader, torch.optim.Adam(model.parameters()))
+            """,
+            because="forward runs at every step",
+            fixed="""
+            import torch
+            from torch import nn
+
+            device = torch.device("cuda")
+
+
+            class Generator(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.net = nn.Linear(16, 8)
+
+                def forward(self, like):
+                    noise = torch.randn(like.size(0), 16, device=device)
+                    return self.net(noise)
+
+
+            def train(model, loader, optimizer):
+                for images in loader:
+                    images = images.to(device)
+                    loss = nn.functional.mse_loss(model(images), images)
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+
+
+            model = Generator().to(device)
+            loader = torch.utils.data.DataLoader(torch.randn(64, 8), batch_size=8)
+            train(model, loader, torch.optim.Adam(model.parameters()))
+            """,
+        ),
+        invalid(
+            """
+            import torch
+
+
+            def reduce_mean(value):
+                total = torch.tensor(value).cuda()  # expect: TL209
+                torch.distributed.all_reduce(total)
+                return total / torch.distributed.get_world_size()
+            """,
+            because="a number of the host is moved at every step, by a helper in another file than the loop",
+            entry="metrics.py",
+            others={
+                "train.py": """
+                import torch
+                from torch import nn
+
+                from metrics import reduce_mean
+
+                torch.distributed.init_process_group("nccl")
+                model = nn.Linear(8, 1).cuda()
+                optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                loader = torch.utils.data.DataLoader(torch.randn(64, 8), batch_size=8)
+                for inputs in loader:
+                    loss = model(inputs.cuda()).mean()
+                    loss.backward()
+                    optimizer.step()
+                    optimizer.zero_grad()
+                    reduce_mean(0.5)
+                """
+            },
+        ),
+        invalid(
+            """
+            import numpy as np
+            import torch
+            from torch import nn
+
+            model = nn.Linear(8, 1).cuda()
+            optimizer = torch.optim.Adam(model.parameters())
+            loader = torch.utils.data.DataLoader(torch.randn(64, 8), batch_size=8)
+            for images in loader:
+                valid = torch.cuda.FloatTensor(np.ones((images.size(0), 1)))  # expect: TL209
+                loss = nn.functional.binary_cross_entropy_with_logits(model(images.cuda()), valid)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="the array is made on the host and copied",
+        ),
+        valid(
+            """
+            import torch
+            from torch import nn
+
+            model = nn.Linear(8, 1).cuda()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            loader = torch.utils.data.DataLoader(torch.randn(64, 8), batch_size=8)
+            weights = torch.ones(8, 1).cuda()
+            for inputs in loader:
+                loss = (model(inputs.cuda()) * weights).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="made once, before the loop",
+        ),
+        valid(
+            """
+            import torch
+            from torch import nn
+
+            device = torch.device("cuda")
+            model = nn.Linear(8, 1).to(device)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            loader = torch.utils.data.DataLoader(torch.randn(64, 8), batch_size=8)
+            for inputs in loader:
+                target = torch.zeros(inputs.size(0), 1, device=device)
+                loss = nn.functional.mse_loss(model(inputs.to(device)), target)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="made on the device; the batch comes from a loader",
+        ),
+        valid(
+            """
+            import torch
+            from torch import nn
+
+            device = torch.device("cuda")
+            model = nn.Linear(8, 8).to(device)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            loader = torch.utils.data.DataLoader(torch.randn(64, 8), batch_size=8)
+            for epoch in range(10):
+                for inputs in loader:
+                    loss = model(inputs.to(device)).mean()
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+                with torch.no_grad():
+                    sample = model(torch.randn(4, 8).to(device))
+                torch.save(sample, f"sample_{epoch}.pt")
+            """,
+            because="once per epoch, to draw a sample",
+        ),
+        valid(
+            """
+            import torch
+            from torch import nn
+
+            model = nn.Linear(8, 1)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            loader = torch.utils.data.DataLoader(torch.randn(64, 8), batch_size=8)
+            for inputs in loader:
+                target = torch.zeros(inputs.size(0), 1).to("cpu")
+                loss = nn.functional.mse_loss(model(inputs), target)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="no device is involved",
+        ),
+    )
+
+    def check(self, project: Project) -> Iterator[Finding]:
+        for transfer in project.transfers:
+            if transfer.factory in FACTORIES and transfer.target is Place.DEVICE and transfer.context.hot:
+                yield self.finding(
+                    transfer,
+                    f"`{transfer.text}` makes a tensor on the host and copies it to the GPU at every step",
+                    help="Make it on the device with `device=`, or once before the loop",
+                )
+
+    def fix(self, finding: Finding) -> Fix | None:
+        transfer = finding.subject
+        assert isinstance(transfer, Transfer)
+        factory, made_by = transfer.factory, transfer.made_by
+        if factory in NO_DEVICE_FORM or made_by is None or not transfer.device_text or _binds(transfer):
+            return Fix(Applicability.DISPLAY, "Keep the value on the device, or build the tensor once before the loop")
+        return Fix(
+            Applicability.SAFE if factory in SAME_VALUES else Applicability.UNSAFE,
+            f"Make the tensor with device={transfer.device_text}",
+            (SetArgument(made_by, "device", transfer.device_text), ReplaceByPart(transfer.site, made_by)),
+        )
+
+    def judge(self, finding: Finding, evidence: Evidence) -> Verdict:
+        return judge_copies(evidence, finding.site)
+
+
+def _binds(transfer: Transfer) -> bool:
+    """Whether the factory was, or may have been, told something that `device=` does not go with."""
+    arguments = transfer.factory_arguments
+    return not arguments.complete or any(arguments.given(name) for name in PINS_OR_BINDS)

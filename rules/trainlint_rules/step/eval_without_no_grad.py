@@ -1,0 +1,332 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainlint.fixes.recipe import Applicability, DecorateFunction, EnsureImport, Fix, GuardBlock
+from trainlint.lint.finding import Family, Finding
+from trainlint.lint.rule import Rule, invalid, valid
+from trainlint.probe.evidence import Evidence, Verdict, judge_condition
+from trainlint.semantics.project import EvaluationForward, Project
+from trainlint.semantics.vocabulary import Frequency, GradMode, Region
+
+
+class EvalWithoutNoGrad(Rule):
+    """An evaluation loop records gradients that nobody asks for.
+
+    ## What it does
+    Reports a model's forward in an evaluation loop (one over data that never runs a backward pass) where neither
+    `no_grad` nor `inference_mode` is in effect, whichever function or file would set it.
+
+    ## Why it is slow
+    Autograd records every operation and keeps the activations for a backward pass that never comes. That takes time at
+    each operation, and memory that a larger evaluation batch could use. `model.eval()` does not switch it off.
+
+    ## When it is fine
+    Under a decorator, a context manager or a caller that disables gradients; where neither the model's parameters nor
+    its inputs require them; where evaluation itself needs gradients, such as adversarial attacks.
+
+    ## Example
+    ```python
+    def evaluate(model, loader):
+        model.eval()
+        for inputs, targets in loader:
+            correct += (model(inputs).argmax(1) == targets).sum()
+    ```
+
+    ## Use instead
+    ```python
+    @torch.no_grad()
+    def evaluate(model, loader):
+        model.eval()
+        for inputs, targets in loader:
+            correct += (model(inputs).argmax(1) == targets).sum()
+    ```
+
+    ## Fix safety
+    Unsafe: whatever in the loop does ask for gradients then fails. A function that only evaluates gets the decorator,
+    any other loop gets a `with` block.
+
+    ## How the probe confirms it
+    By whether evaluation batches ran with gradients enabled and outputs that require them.
+
+    ## References
+    - PyTorch, Autograd mechanics, "Evaluation Mode":
+      https://docs.pytorch.org/docs/stable/notes/autograd.html#locally-disabling-gradient-computation
+    """
+
+    code, name, family = "TL216", "eval-without-no-grad", Family.STEP
+    fix_class = Applicability.UNSAFE
+    confirmed_by = "autograd nodes in evaluation"
+    examples = (
+        invalid(
+            """
+            import torch
+            from torch import nn
+
+
+            def evaluate(model, loader):
+                model.eval()
+                correct = 0
+                for inputs, targets in loader:
+                    outputs = model(inputs)  # expect: TL216
+                    correct += (outputs.argmax(1) == targets).sum()
+                return correct / len(loader.dataset)
+
+
+            def train(model, loader, optimizer):
+                model.train()
+                for inputs, targets in loader:
+                    loss = nn.functional.cross_entropy(model(inputs), targets)
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+
+
+            model = nn.Linear(8, 4)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            dataset = torch.utils.data.TensorDataset(torch.randn(64, 8), torch.zeros(64, dtype=torch.long))
+            loader = torch.utils.data.DataLoader(dataset, batch_size=8)
+            for epoch in range(3):
+                train(model, loader, optimizer)
+                print(evaluate(model, loader))
+            """,
+            because="eval() does not switch gradients off",
+            fixed="""
+            import torch
+            from torch import nn
+
+
+            @torch.no_grad()
+            def evaluate(model, loader):
+                model.eval()
+                correct = 0
+                for inputs, targets in loader:
+                    outputs = model(inputs)
+                    correct += (outputs.argmax(1) == targets).sum()
+                return correct / len(loader.dataset)
+
+
+            def train(model, loader, optimizer):
+                model.train()
+                for inputs, targets in loader:
+                    loss = nn.functional.cross_entropy(model(inputs), targets)
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+
+
+            model = nn.Linear(8, 4)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            dataset = torch.utils.data.TensorDataset(torch.randn(64, 8), torch.zeros(64, dtype=torch.long))
+            loader = torch.utils.data.DataLoader(dataset, batch_size=8)
+            for epoch in range(3):
+                train(model, loader, optimizer)
+                print(evaluate(model, loader))
+            """,
+        ),
+        invalid(
+            """
+            import torch
+            from torch import nn
+
+            model = nn.Linear(8, 4)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            dataset = torch.utils.data.TensorDataset(torch.randn(64, 8), torch.zeros(64, dtype=torch.long))
+            train_loader = torch.utils.data.DataLoader(dataset, batch_size=8)
+            val_loader = torch.utils.data.DataLoader(dataset, batch_size=8)
+            for epoch in range(3):
+                model.train()
+                for inputs, targets in train_loader:
+                    loss = nn.functional.cross_entropy(model(inputs), targets)
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+                model.eval()
+                correct = 0
+                for inputs, targets in val_loader:
+                    outputs = model(inputs)  # expect: TL216
+                    correct += (outputs.argmax(1) == targets).sum().item()
+                print(epoch, correct)
+            """,
+            because="training and evaluation share the function",
+            fixed="""
+            import torch
+            from torch import nn
+
+            model = nn.Linear(8, 4)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            dataset = torch.utils.data.TensorDataset(torch.randn(64, 8), torch.zeros(64, dtype=torch.long))
+            train_loader = torch.utils.data.DataLoader(dataset, batch_size=8)
+            val_loader = torch.utils.data.DataLoader(dataset, batch_size=8)
+            for epoch in range(3):
+                model.train()
+                for inputs, targets in train_loader:
+                    loss = nn.functional.cross_entropy(model(inputs), targets)
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+                model.eval()
+                correct = 0
+                with torch.no_grad():
+                    for inputs, targets in val_loader:
+                        outputs = model(inputs)
+                        correct += (outputs.argmax(1) == targets).sum().item()
+                print(epoch, correct)
+            """,
+        ),
+        invalid(
+            """
+            def predict(model, batch):
+                return model(batch).argmax(1)  # expect: TL216
+            """,
+            because="the loop that calls it, in another file, records gradients",
+            entry="predict.py",
+            others={
+                "test.py": """
+                import torch
+                from torch import nn
+
+                from predict import predict
+
+                model = nn.Linear(8, 4)
+                model.load_state_dict(torch.load("model.pt"))
+                model.eval()
+                loader = torch.utils.data.DataLoader(torch.randn(64, 8), batch_size=8)
+                labels = []
+                for batch in loader:
+                    labels.append(predict(model, batch))
+                print(torch.cat(labels))
+                """
+            },
+        ),
+        valid(
+            """
+            import torch
+            from torch import nn
+
+
+            @torch.no_grad()
+            def evaluate(model, loader):
+                model.eval()
+                return sum(model(inputs).mean() for inputs in loader)
+
+
+            model = nn.Linear(8, 4)
+            print(evaluate(model, torch.utils.data.DataLoader(torch.randn(64, 8), batch_size=8)))
+            """,
+            because="decorated",
+        ),
+        valid(
+            """
+            import torch
+            from torch import nn
+
+            model = nn.Linear(8, 4)
+            model.eval()
+            loader = torch.utils.data.DataLoader(torch.randn(64, 8), batch_size=8)
+            with torch.inference_mode():
+                for inputs in loader:
+                    print(model(inputs).argmax(1))
+            """,
+            because="under inference_mode",
+        ),
+        valid(
+            """
+            def evaluate(model, loader):
+                model.eval()
+                correct = 0
+                for inputs, targets in loader:
+                    correct += (model(inputs).argmax(1) == targets).sum()
+                return correct
+            """,
+            because="the caller, in another file, disables gradients",
+            entry="evaluation.py",
+            others={
+                "train.py": """
+                import torch
+                from torch import nn
+
+                from evaluation import evaluate
+
+                model = nn.Linear(8, 4)
+                dataset = torch.utils.data.TensorDataset(torch.randn(64, 8), torch.zeros(64, dtype=torch.long))
+                loader = torch.utils.data.DataLoader(dataset, batch_size=8)
+                with torch.no_grad():
+                    print(evaluate(model, loader))
+                """
+            },
+        ),
+        valid(
+            """
+            import torch
+            from torch import nn
+
+
+            def run_epoch(model, loader, optimizer, train):
+                model.train(train)
+                with torch.set_grad_enabled(train):
+                    for inputs in loader:
+                        loss = model(inputs).pow(2).mean()
+                        if train:
+                            optimizer.zero_grad()
+                            loss.backward()
+                            optimizer.step()
+
+
+            model = nn.Linear(8, 4)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            loader = torch.utils.data.DataLoader(torch.randn(64, 8), batch_size=8)
+            run_epoch(model, loader, optimizer, True)
+            run_epoch(model, loader, optimizer, False)
+            """,
+            because="set_grad_enabled follows the phase",
+        ),
+        valid(
+            """
+            import torch
+            from torch import nn
+
+            model = nn.Linear(8, 4)
+            model.requires_grad_(False)
+            model.eval()
+            for inputs in torch.utils.data.DataLoader(torch.randn(64, 8), batch_size=8):
+                print(model(inputs).argmax(1))
+            """,
+            because="nothing in it requires gradients",
+        ),
+    )
+
+    def check(self, project: Project) -> Iterator[Finding]:
+        for forward in project.evaluations:
+            if _per_batch(forward) and forward.context.grad is GradMode.ENABLED and not forward.frozen_inputs:
+                yield self.finding(
+                    forward,
+                    f"`{forward.text}` records gradients during evaluation, where no backward pass uses them",
+                    help="Evaluate under `torch.no_grad()` or `torch.inference_mode()`",
+                )
+
+    def fix(self, finding: Finding) -> Fix | None:
+        forward = finding.subject
+        assert isinstance(forward, EvaluationForward)
+        loop = forward.context.loop
+        if loop is None or (loop.path, loop.symbol) != (forward.site.path, forward.site.symbol):
+            return Fix(Applicability.DISPLAY, "Put the evaluation loop under torch.no_grad()")
+        needs = EnsureImport(forward.site, "torch")
+        if forward.only_evaluates and loop.symbol:
+            decorate = DecorateFunction(forward.site, "torch.no_grad()")
+            return Fix(Applicability.UNSAFE, "Decorate the function with @torch.no_grad()", (decorate, needs))
+        block = GuardBlock(loop, "with torch.no_grad()")
+        return Fix(Applicability.UNSAFE, "Put the evaluation loop under torch.no_grad()", (block, needs))
+
+    def judge(self, finding: Finding, evidence: Evidence) -> Verdict:
+        return judge_condition(
+            evidence,
+            finding.site,
+            evidence.evaluation_records_graph,
+            unmeasured="no evaluation batch ran while the probe looked; probe past the end of an epoch",
+        )
+
+
+def _per_batch(forward: EvaluationForward) -> bool:
+    context = forward.context
+    return context.region is Region.EVALUATION and context.frequency >= Frequency.PER_STEP

@@ -1,0 +1,355 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainlint.fixes.recipe import Applicability, EnsureImport, Fix, GuardStatement
+from trainlint.lint.finding import Family, Finding
+from trainlint.lint.rule import Rule, invalid, valid
+from trainlint.probe.evidence import Evidence, Measurement, Source, Verdict, judge_condition
+from trainlint.semantics.project import Project, Report, ReportKind
+from trainlint.semantics.vocabulary import Confidence, Frequency, GuardKind, Known, Region
+
+FIRST_RANK = "not torch.distributed.is_initialized() or torch.distributed.get_rank() == 0"
+"""True on one rank, and in a single process."""
+
+SPOKEN_FOR = (
+    GuardKind.RANK,
+    GuardKind.NOT_DISTRIBUTED,
+    GuardKind.EXCEPTIONAL,
+    GuardKind.DEBUG,
+)
+"""Guards under which printing on every rank does not happen, or is meant."""
+
+
+class EveryRankPrint(Rule):
+    """All ranks of a distributed job print or log the same line, over and over.
+
+    ## What it does
+    Reports `print` and logging calls inside loops of a job that runs on several ranks, where neither a guard nor the
+    printer leaves one rank.
+
+    ## Why it is slow
+    Every process formats and writes each line; formatting a device value makes each of them wait for its GPU, and all
+    of them write to one terminal or file. The slowest rank holds up the others at the next all-reduce.
+
+    ## When it is fine
+    Code under `rank == 0` or `is_main_process`, here or in a caller; a `print` or a logger that is silent on other
+    ranks; lines that name their rank, which are meant to come from each; start-up code that runs once.
+
+    ## Example
+    ```python
+    if step % 100 == 0:
+        print(f"step {step} loss {loss.item():.3f}")
+    ```
+
+    ## Use instead
+    ```python
+    if step % 100 == 0 and dist.get_rank() == 0:
+        print(f"step {step} loss {loss.item():.3f}")
+    ```
+
+    ## Fix safety
+    Unsafe: the other ranks fall silent, and with them what the arguments of the call do there.
+
+    ## How the probe confirms it
+    By lines that were printed from here on ranks other than the first. A run on one rank cannot tell.
+
+    ## References
+    - Print and log every N steps, on rank 0 only (article 000).
+    - PyTorch, torch.distributed.get_rank: https://docs.pytorch.org/docs/stable/distributed.html
+    """
+
+    code, name, family = "TL213", "every-rank-print", Family.STEP
+    fix_class = Applicability.UNSAFE
+    confirmed_by = "lines from ranks > 0"
+    examples = (
+        invalid(
+            """
+            import os
+
+            import torch
+            from torch import nn
+            from torch.nn.parallel import DistributedDataParallel
+            from torch.utils.data import DataLoader, DistributedSampler
+
+            torch.distributed.init_process_group("nccl")
+            local_rank = int(os.environ["LOCAL_RANK"])
+            dataset = torch.utils.data.TensorDataset(torch.randn(64, 8))
+            sampler = DistributedSampler(dataset)
+            loader = DataLoader(dataset, batch_size=8, sampler=sampler)
+            model = DistributedDataParallel(nn.Linear(8, 1).cuda(local_rank), device_ids=[local_rank])
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for epoch in range(3):
+                sampler.set_epoch(epoch)
+                for step, (inputs,) in enumerate(loader):
+                    loss = model(inputs.cuda(local_rank)).mean()
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+                    if step % 100 == 0:
+                        print("step", step, "loss", loss.item())  # expect: TL213
+            """,
+            because="an interval thins out steps, not ranks",
+            fixed="""
+            import os
+
+            import torch
+            from torch import nn
+            from torch.nn.parallel import DistributedDataParallel
+            from torch.utils.data import DataLoader, DistributedSampler
+
+            torch.distributed.init_process_group("nccl")
+            local_rank = int(os.environ["LOCAL_RANK"])
+            dataset = torch.utils.data.TensorDataset(torch.randn(64, 8))
+            sampler = DistributedSampler(dataset)
+            loader = DataLoader(dataset, batch_size=8, sampler=sampler)
+            model = DistributedDataParallel(nn.Linear(8, 1).cuda(local_rank), device_ids=[local_rank])
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for epoch in range(3):
+                sampler.set_epoch(epoch)
+                for step, (inputs,) in enumerate(loader):
+                    loss = model(inputs.cuda(local_rank)).mean()
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+                    if step % 100 == 0:
+                        if not torch.distributed.is_initialized() or torch.distributed.get_rank() == 0:
+                            print("step", step, "loss", loss.item())
+            """,
+        ),
+        invalid(
+            """
+            class Progress:
+                def __init__(self, batches):
+                    self.batches = batches
+
+                def display(self, batch, loss):
+                    print(f"[{batch}/{self.batches}] {loss:.3f}")  # expect: TL213
+            """,
+            because="the loop that calls it, in another file, runs on all ranks",
+            entry="progress.py",
+            others={
+                "train.py": """
+                import os
+
+                import torch
+                from torch import nn
+                from torch.nn.parallel import DistributedDataParallel
+                from torch.utils.data import DataLoader, DistributedSampler
+
+                from progress import Progress
+
+                torch.distributed.init_process_group("nccl")
+                local_rank = int(os.environ["LOCAL_RANK"])
+                dataset = torch.utils.data.TensorDataset(torch.randn(64, 8))
+                loader = DataLoader(dataset, batch_size=8, sampler=DistributedSampler(dataset))
+                model = DistributedDataParallel(nn.Linear(8, 1).cuda(local_rank))
+                optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                progress = Progress(len(loader))
+                for step, (inputs,) in enumerate(loader):
+                    loss = model(inputs.cuda(local_rank)).mean()
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+                    if step % 10 == 0:
+                        progress.display(step, loss.item())
+                """
+            },
+        ),
+        invalid(
+            """
+            import logging
+
+            import torch
+            from torch import nn
+            from torch.distributed.fsdp import FullyShardedDataParallel
+            from torch.utils.data import DataLoader, DistributedSampler
+
+            logging.basicConfig(level=logging.INFO)
+            logger = logging.getLogger(__name__)
+
+
+            def main():
+                torch.distributed.init_process_group("nccl")
+                dataset = torch.utils.data.TensorDataset(torch.randn(64, 8))
+                loader = DataLoader(dataset, batch_size=8, sampler=DistributedSampler(dataset))
+                model = FullyShardedDataParallel(nn.Linear(8, 1).cuda())
+                optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                for step, (inputs,) in enumerate(loader):
+                    loss = model(inputs.cuda()).mean()
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+                    logger.info("step %d", step)  # expect: TL213
+
+
+            main()
+            """,
+            because="the logger speaks on every rank",
+        ),
+        valid(
+            """
+            import torch
+            from torch import nn
+            from torch.nn.parallel import DistributedDataParallel
+            from torch.utils.data import DataLoader, DistributedSampler
+
+            torch.distributed.init_process_group("nccl")
+            rank = torch.distributed.get_rank()
+            is_main = rank == 0
+            dataset = torch.utils.data.TensorDataset(torch.randn(64, 8))
+            loader = DataLoader(dataset, batch_size=8, sampler=DistributedSampler(dataset))
+            model = DistributedDataParallel(nn.Linear(8, 1).cuda())
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for step, (inputs,) in enumerate(loader):
+                loss = model(inputs.cuda()).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                if step % 100 == 0 and is_main:
+                    print("step", step, "loss", loss.item())
+            """,
+            because="a rank guard, kept in a variable",
+        ),
+        valid(
+            """
+            import builtins
+
+            import torch
+            from torch import nn
+            from torch.nn.parallel import DistributedDataParallel
+            from torch.utils.data import DataLoader, DistributedSampler
+
+
+            def setup_for_distributed(is_master):
+                builtin_print = builtins.print
+
+                def print(*args, **kwargs):
+                    if is_master:
+                        builtin_print(*args, **kwargs)
+
+                builtins.print = print
+
+
+            torch.distributed.init_process_group("nccl")
+            setup_for_distributed(torch.distributed.get_rank() == 0)
+            dataset = torch.utils.data.TensorDataset(torch.randn(64, 8))
+            loader = DataLoader(dataset, batch_size=8, sampler=DistributedSampler(dataset))
+            model = DistributedDataParallel(nn.Linear(8, 1).cuda())
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for step, (inputs,) in enumerate(loader):
+                loss = model(inputs.cuda()).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                if step % 100 == 0:
+                    print("step", step, "loss", loss.item())
+            """,
+            because="print is replaced on all ranks but one",
+        ),
+        valid(
+            """
+            import torch
+            from torch import nn
+            from torch.nn.parallel import DistributedDataParallel
+            from torch.utils.data import DataLoader, DistributedSampler
+
+            torch.distributed.init_process_group("nccl")
+            print("world size", torch.distributed.get_world_size())
+            dataset = torch.utils.data.TensorDataset(torch.randn(64, 8))
+            loader = DataLoader(dataset, batch_size=8, sampler=DistributedSampler(dataset))
+            model = DistributedDataParallel(nn.Linear(8, 1).cuda())
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for (inputs,) in loader:
+                loss = model(inputs.cuda()).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="once, at start-up",
+        ),
+        valid(
+            """
+            import torch
+            from torch import nn
+
+            model = nn.Linear(8, 1)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            loader = torch.utils.data.DataLoader(torch.randn(64, 8), batch_size=8)
+            for step, inputs in enumerate(loader):
+                loss = model(inputs).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                print("step", step, "loss", loss.item())
+            """,
+            because="one process: there is no other rank",
+        ),
+        valid(
+            """
+            import torch
+            from accelerate import Accelerator
+            from torch import nn
+
+            accelerator = Accelerator()
+            model = nn.Linear(8, 1)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            loader = torch.utils.data.DataLoader(torch.randn(64, 8), batch_size=8)
+            model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+            for step, inputs in enumerate(loader):
+                loss = model(inputs).mean()
+                accelerator.backward(loss)
+                optimizer.step()
+                optimizer.zero_grad()
+                accelerator.print("step", step)
+            """,
+            because="accelerator.print speaks on the main process only",
+        ),
+    )
+
+    def check(self, project: Project) -> Iterator[Finding]:
+        for report in project.reports:
+            if report.context.entry.distributed is Known.YES and _repeats(report) and not _one_rank_speaks(report):
+                yield self.finding(
+                    report,
+                    f"`{report.text}` writes the same line on every rank, and {report.context.why}",
+                    help="Print on one rank: put it under `rank == 0`",
+                    confidence=Confidence.LOW if report.names_rank else Confidence.HIGH,
+                )
+
+    def fix(self, finding: Finding) -> Fix | None:
+        return Fix(
+            Applicability.UNSAFE,
+            "Print on the first rank only",
+            (GuardStatement(finding.site, FIRST_RANK), EnsureImport(finding.site, "torch")),
+        )
+
+    def judge(self, finding: Finding, evidence: Evidence) -> Verdict:
+        here = frozenset(evidence.lines(finding.site))
+        speakers = [rank.rank for rank in evidence.ranks if here & rank.printed_lines]
+        several = len(evidence.ranks) > 1
+        figure = Measurement("ranks that print this line", len(speakers), "ranks", Source.AGENT, 2)
+        return judge_condition(
+            evidence,
+            finding.site,
+            any(rank > 0 for rank in speakers) if several and speakers else None,
+            (figure,) if several else (),
+            unmeasured="no rank was seen printing here" if several else "one rank cannot tell; probe on several ranks",
+        )
+
+
+def _repeats(report: Report) -> bool:
+    """Whether it is output of a loop in the training process."""
+    context = report.context
+    return (
+        report.kind in (ReportKind.PRINT, ReportKind.LOGGER)
+        and context.frequency >= Frequency.PER_EPOCH
+        and context.region not in (Region.DATA, Region.COLLATE)
+    )
+
+
+def _one_rank_speaks(report: Report) -> bool:
+    """Whether a guard or the printer leaves one rank, or the line is not part of a normal distributed run."""
+    entry = report.context.entry
+    silent = entry.rank_aware_print if report.kind is ReportKind.PRINT else entry.silent_loggers
+    return report.rank_aware or silent or report.context.under(*SPOKEN_FOR)
