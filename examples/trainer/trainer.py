@@ -1,0 +1,88 @@
+"""A trainer that owns the model, the optimizer and the loop."""
+
+import torch
+from metrics import AverageMeter, gradient_norm
+from torch import nn
+
+try:
+    import wandb
+except ImportError:
+    wandb = None
+
+
+class Trainer:
+    def __init__(self, args, length):
+        self.args = args
+        if args.device == "auto":
+            self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        else:
+            self.device = torch.device(args.device)
+        self.model = nn.Sequential(
+            nn.Linear(length, 128),
+            nn.ReLU(),
+            nn.Linear(128, 24),
+            nn.ReLU(),
+            nn.Linear(24, 128),
+            nn.ReLU(),
+            nn.Linear(128, length),
+        ).to(self.device)
+        self.criterion = nn.MSELoss()
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=args.lr)
+        self.meter = AverageMeter()
+        self.losses = []
+        self.epoch = 0
+        self.step = 0
+        if args.wandb:
+            if wandb is None:
+                raise SystemExit("--wandb needs the package wandb: pip install wandb")
+            wandb.init(project="trainlint-examples")
+
+    def fit(self, train_loader, test_loader):
+        while self.step < self.args.steps:
+            self.train_epoch(train_loader)
+            error = self.evaluate(test_loader)
+            print(f"epoch {self.epoch}: training loss {self.meter.average:.4f}, test error {error:.4f}")
+            self.save()
+            self.epoch += 1
+
+    def train_epoch(self, loader):
+        self.model.train()
+        self.meter.reset()
+        for noisy, clean in loader:
+            loss = self.train_step(noisy.to(self.device), clean.to(self.device))
+            self.meter.update(loss, len(noisy))
+            self.losses.append(loss)
+            self.step += 1
+            if self.step == self.args.steps:
+                break
+
+    def train_step(self, noisy, clean):
+        for parameter in self.model.parameters():
+            if parameter.grad is not None:
+                parameter.grad.zero_()  # expect: TL211
+        loss = self.criterion(self.model(noisy), clean)
+        assert torch.isfinite(loss), "the loss is not finite"  # expect: TL204
+        loss.backward()
+        norm = gradient_norm(self.model)
+        self.optimizer.step()
+        if self.args.wandb:
+            wandb.log({"train/gradient_norm": norm, "train/step": self.step})  # expect: TL203
+        return loss.detach()
+
+    def evaluate(self, loader):
+        self.model.eval()
+        error = AverageMeter()
+        for noisy, clean in loader:
+            restored = self.model(noisy.to(self.device))  # expect: TL216
+            error.update(self.criterion(restored, clean.to(self.device)), len(noisy))
+        return error.average
+
+    def save(self):
+        self.args.output.mkdir(parents=True, exist_ok=True)
+        state = {"model": self.model.state_dict(), "epoch": self.epoch}
+        torch.save(state, self.args.output / "last.pt")  # expect: TL601
+
+    def load(self, path):
+        checkpoint = torch.load(path, map_location=self.device, weights_only=True)
+        self.model.load_state_dict(checkpoint["model"])
+        self.epoch = checkpoint["epoch"] + 1
