@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from trainlint.config.discovery import Resolved
-from trainlint.config.errors import ConfigError, nearest
+from trainlint.config.errors import nearest
 from trainlint.config.settings import setting_keys
 
 _CODE_PREFIX = re.compile(r"[A-Z]+[0-9]*")
