@@ -1,0 +1,74 @@
+"""How the arguments of every verb are parsed: one message style, lists with commas, no abbreviations."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+
+class VerbParser(argparse.ArgumentParser):
+    """The parser of one verb. Mistakes end the program with status 2 and a message that names the nearest option."""
+
+    def __init__(self, verb: str, usage: str, description: str) -> None:
+        super().__init__(
+            prog=f"trainlint {verb}",
+            usage=f"trainlint {verb} {usage}",
+            description=description,
+            allow_abbrev=False,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+
+    def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
+        """Parse; options may stand before, between and after paths, and everything after `--` is a path."""
+        words = list(arguments)
+        separator = words.index("--") if "--" in words else len(words)
+        # argparse keeps or drops `--` by version when options and paths are mixed, so it never gets to see it.
+        literal = words[separator + 1 :]
+        namespace, unknown = self.parse_known_intermixed_args(words[:separator])
+        if unknown:
+            self.error(self._unknown(unknown[0]))
+        if literal:
+            namespace.paths = [*getattr(namespace, "paths", []), *literal]
+        return namespace
+
+    def error(self, message: str) -> NoReturn:
+        print(f"{self.prog}: error: {message}\nTry `{self.prog} --help`.", file=sys.stderr)
+        raise SystemExit(2)
+
+    def _unknown(self, word: str) -> str:
+        option = word.split("=", 1)[0]
+        if not option.startswith("-"):
+            return f"unexpected argument `{word}`"
+        import difflib
+
+        nearest = difflib.get_close_matches(option, self._option_string_actions, n=1)
+        hint = f", did you mean `{nearest[0]}`?" if nearest else ""
+        return f"unknown option `{option}`{hint}"
+
+
+class CommaSeparated(argparse.Action):
+    """Collects `A,B` and further uses of the option into one list."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[object] | None,
+        option_string: str | None = None,
+    ) -> None:
+        words = [word.strip() for word in str(values).split(",")]
+        earlier: list[str] = getattr(namespace, self.dest) or []
+        setattr(namespace, self.dest, earlier + [word for word in words if word])
+
+
+def positive(text: str) -> int:
+    """A whole number from 1."""
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1, got `{text}`")
+    return number

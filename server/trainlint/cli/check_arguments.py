@@ -1,0 +1,176 @@
+"""The arguments of `trainlint check`, and what they mean to the engine."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainlint.cli.arguments import CommaSeparated, VerbParser, positive
+from trainlint.cli.failure import Failure
+from trainlint.report.formats import FORMATS, Format
+
+STANDARD_INPUT = "-"
+LEVELS = ("hint", "info", "warning", "error")
+CONFIDENCES = ("high", "medium", "low")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckArguments:
+    """What the command line of `check` says, with the implications of its options drawn."""
+
+    paths: tuple[str, ...]
+    overrides: Mapping[str, object]
+    """Settings that win over the configuration files, by key."""
+    config_file: Path | None
+    isolated: bool
+    min_severity: str | None
+    fix: bool
+    unsafe_fixes: bool
+    fix_only: bool
+    diff: bool
+    format: Format
+    output_file: Path | None
+    statistics: bool
+    cache: bool
+    cache_dir: Path | None
+    jobs: int | None
+    exit_zero: bool
+    exit_non_zero_on_fix: bool
+    stdin_filename: Path | None
+    force_exclude: bool
+    quiet: bool
+    verbose: bool
+    colour: str
+    """"auto", "always" or "never"."""
+
+    @property
+    def reads_standard_input(self) -> bool:
+        return STANDARD_INPUT in self.paths
+
+
+def parse(words: Sequence[str]) -> CheckArguments:
+    """Parse the words after the verb.
+
+    Raises:
+        Failure: they contradict each other.
+        ConfigError: `--config` is used wrongly.
+    """
+    found = parser().parse(words)
+    paths = tuple(found.paths) or (".",)
+    if STANDARD_INPUT in paths and len(paths) > 1:
+        raise Failure("`-` (standard input) cannot be linted together with other paths; give it alone")
+    if found.stdin_filename is not None and STANDARD_INPUT not in paths:
+        raise Failure("`--stdin-filename` names what standard input holds; give `-` as the path")
+    config_file, overrides = _configuration(found.config or [], found.isolated)
+    return CheckArguments(
+        paths=paths,
+        overrides=overrides | _settings(found),
+        config_file=config_file,
+        isolated=found.isolated,
+        min_severity=found.min_severity,
+        fix=found.fix or found.fix_only or found.diff,
+        unsafe_fixes=found.unsafe_fixes,
+        fix_only=found.fix_only or found.diff,
+        diff=found.diff,
+        format=FORMATS[found.output_format],
+        output_file=found.output_file,
+        statistics=found.statistics,
+        cache=not found.no_cache,
+        cache_dir=found.cache_dir,
+        jobs=found.jobs,
+        exit_zero=found.exit_zero,
+        exit_non_zero_on_fix=found.exit_non_zero_on_fix,
+        stdin_filename=found.stdin_filename,
+        force_exclude=found.force_exclude,
+        quiet=found.quiet,
+        verbose=found.verbose,
+        colour=found.color,
+    )
+
+
+def parser() -> VerbParser:
+    verb = VerbParser("check", "[PATH ...] [OPTIONS]", "Lint files, folders and notebooks. The default verb.")
+    verb.add_argument("paths", nargs="*", metavar="PATH", help="file, folder, notebook, or `-` (default: .)")
+    _add_selection(verb.add_argument_group("which findings"))
+    _add_fixing(verb.add_argument_group("fixing"))
+    _add_output(verb.add_argument_group("output"))
+    _add_configuration(verb.add_argument_group("configuration and files"))
+    return verb
+
+
+def _add_selection(group: argparse._ArgumentGroup) -> None:
+    rules = "codes, code prefixes, rule names or ALL, separated by commas"
+    group.add_argument("--select", action=CommaSeparated, metavar="RULES", help=f"run only these: {rules}")
+    group.add_argument("--extend-select", action=CommaSeparated, metavar="RULES", help="run these as well")
+    group.add_argument("--ignore", action=CommaSeparated, metavar="RULES", help="do not run these")
+    group.add_argument("--min-confidence", choices=CONFIDENCES, help="show this confidence and above (default: medium)")
+    group.add_argument("--min-severity", choices=LEVELS, help="show this severity and above")
+
+
+def _add_fixing(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--fix", action="store_true", help="apply safe fixes; the source of `-` goes to standard output")
+    group.add_argument("--unsafe-fixes", action="store_true", help="count unsafe fixes in, and apply them with --fix")
+    group.add_argument("--fix-only", action="store_true", help="apply fixes, and report nothing else")
+    group.add_argument("--diff", action="store_true", help="print what --fix would change, and write nothing")
+
+
+def _add_output(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--output-format", choices=tuple(FORMATS), default="full", help="default: full")
+    group.add_argument("-o", "--output-file", type=Path, metavar="FILE", help="write the report to this file")
+    group.add_argument("--statistics", action="store_true", help="count the findings of each rule instead")
+    group.add_argument("-q", "--quiet", action="store_true", help="print findings, and nothing else but errors")
+    group.add_argument("-v", "--verbose", action="store_true", help="say what was done, and how long it took")
+    group.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="default: auto")
+    group.add_argument("-e", "--exit-zero", action="store_true", help="end with status 0 though there are findings")
+    group.add_argument("--exit-non-zero-on-fix", action="store_true", help="end with status 1 if something was fixed")
+
+
+def _add_configuration(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--config", action="append", metavar="FILE|KEY=VALUE", help="configuration file, or a setting")
+    group.add_argument("--isolated", action="store_true", help="ignore all configuration files")
+    group.add_argument("--stdin-filename", type=Path, metavar="FILE", help="the name of what `-` reads")
+    group.add_argument("--force-exclude", action="store_true", help="leave out excluded files though they are named")
+    group.add_argument("-n", "--no-cache", action="store_true", help="neither read nor write the cache")
+    group.add_argument("--cache-dir", type=Path, metavar="FOLDER", help="where the cache lies")
+    group.add_argument(
+        "-j", "--jobs", type=positive, metavar="N", help="processes to work with (default: one per core)"
+    )
+
+
+def _settings(found: argparse.Namespace) -> dict[str, object]:
+    given = {
+        "select": found.select,
+        "extend-select": found.extend_select,
+        "ignore": found.ignore,
+        "min-confidence": found.min_confidence,
+    }
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def _configuration(values: Sequence[str], isolated: bool) -> tuple[Path | None, dict[str, object]]:
+    """Split the uses of `--config` into the one file and the settings.
+
+    Raises:
+        ConfigError: a value is neither a file nor a setting, or `isolated` contradicts a file.
+    """
+    if not values:
+        return None, {}
+    from trainlint.config.discovery import Overrides
+
+    overrides = Overrides.parse(values, isolated=isolated)
+    settings: dict[str, object] = {}
+    for override in overrides.values:
+        _merge(settings, {override.key: override.value})
+    return overrides.file, settings
+
+
+def _merge(settings: dict[str, object], more: Mapping[str, object]) -> None:
+    """Add settings; tables are joined, everything else is replaced."""
+    for key, value in more.items():
+        present = settings.get(key)
+        if isinstance(present, dict) and isinstance(value, dict):
+            _merge(present, value)
+        else:
+            settings[key] = value

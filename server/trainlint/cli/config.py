@@ -1,0 +1,73 @@
+"""`trainlint config`: print the settings that hold for a path, and where each comes from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from trainlint.cli.arguments import VerbParser
+from trainlint.cli.failure import Failure
+from trainlint.config.discovery import DEFAULT, Overrides, Resolved, resolve
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = VerbParser("config", "[PATH] [OPTIONS]", "Print the settings that hold for a file or a folder.")
+    parser.add_argument("path", nargs="?", type=Path, default=Path(), metavar="PATH", help="default: .")
+    parser.add_argument("--config", action="append", default=[], metavar="FILE|KEY=VALUE", help="as `check` takes it")
+    parser.add_argument("--isolated", action="store_true", help="ignore all configuration files")
+    parser.add_argument("--output-format", choices=("text", "json"), default="text", help="default: text")
+    found = parser.parse(arguments)
+    if not found.path.exists():
+        raise Failure(f"{found.path}: no such file or folder")
+    resolved = resolve(found.path, Overrides.parse(found.config, isolated=found.isolated))
+    if found.output_format == "json":
+        print(_json(resolved))
+    else:
+        for line in _lines(resolved):
+            print(line)
+    return 0
+
+
+def _settings(resolved: Resolved) -> dict[str, object]:
+    """The value of each key, as JSON has it; a rule's table stands under the name that the user gave it."""
+    values: dict[str, object] = resolved.settings.model_dump(mode="json", by_alias=True)
+    return values | dict(resolved.settings.rules)
+
+
+def _json(resolved: Resolved) -> str:
+    document = {
+        "file": None if resolved.file is None else str(resolved.file),
+        "root": str(resolved.root),
+        "settings": _settings(resolved),
+        "origins": dict(resolved.origins),
+    }
+    return json.dumps(document, indent=2, ensure_ascii=False)
+
+
+def _lines(resolved: Resolved) -> Iterator[str]:
+    """One line a setting, in TOML, with its origin behind it; null settings have no spelling in TOML."""
+    yield f"# configuration file: {resolved.file or 'none'}"
+    yield f"# paths in patterns count from: {resolved.root}"
+    for key, value in _settings(resolved).items():
+        if isinstance(value, Mapping) and value:
+            for name, entry in value.items():
+                dotted = f"{key}.{_key(name)}"
+                yield f"{dotted} = {_toml(entry)}  # {resolved.origins.get(f'{key}.{name}', DEFAULT)}"
+        else:
+            text = f"{key} = {_toml(value)}" if value is not None else f"# {key} is not set"
+            yield f"{text}  # {resolved.origins.get(key, DEFAULT)}"
+
+
+def _key(name: str) -> str:
+    bare = name.replace("-", "").replace("_", "").isalnum() and name.isascii()
+    return name if bare else json.dumps(name)
+
+
+def _toml(value: object) -> str:
+    """Return a value as TOML has it; strings and numbers are the same in JSON."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_key(str(key))} = {_toml(entry)}" for key, entry in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_toml(entry) for entry in value) + "]"
+    return json.dumps(value, ensure_ascii=False, default=str)

@@ -1,0 +1,46 @@
+"""`--output-format github`: workflow commands that annotate a pull request.
+
+Escaping follows https://github.com/actions/toolkit/blob/main/packages/core/src/command.ts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainlint.lint.finding import Severity
+from trainlint.lint.result import Reported, Result
+from trainlint.report.concise import plain_line
+from trainlint.report.paths import text_of
+from trainlint.report.view import View
+
+LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice", Severity.HINT: "notice"}
+
+
+def render(result: Result, view: View) -> Iterator[str]:
+    for reported in result.findings:
+        finding = reported.finding
+        properties = {
+            "title": f"trainlint ({finding.code} {finding.name})",
+            "file": text_of(reported.path),
+            **_position(reported),
+        }
+        listed = ",".join(f"{key}={_escape_property(str(value))}" for key, value in properties.items())
+        yield f"::{LEVELS[finding.severity]} {listed}::{_escape(plain_line(reported, view))}\n"
+
+
+def _position(reported: Reported) -> dict[str, int]:
+    """Rows within a notebook's cell mean nothing to a file, and columns are taken on a single line only."""
+    if reported.cell is not None:
+        return {"line": 1, "endLine": 1}
+    start, end = reported.location, reported.end_location
+    if start.row != end.row:
+        return {"line": start.row, "endLine": end.row}
+    return {"line": start.row, "col": start.column, "endLine": end.row, "endColumn": end.column}
+
+
+def _escape(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _escape_property(text: str) -> str:
+    return _escape(text).replace(":", "%3A").replace(",", "%2C")

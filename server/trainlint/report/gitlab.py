@@ -1,0 +1,44 @@
+"""`--output-format gitlab`: a code quality report, https://docs.gitlab.com/ci/testing/code_quality/."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from trainlint.lint.finding import Severity
+from trainlint.lint.result import Reported, Result
+from trainlint.report.fingerprint import fingerprints
+from trainlint.report.paths import repository_root, shown
+from trainlint.report.view import View
+
+LEVELS = {Severity.ERROR: "critical", Severity.WARNING: "major", Severity.INFO: "minor", Severity.HINT: "info"}
+
+
+def render(result: Result, view: View) -> Iterator[str]:
+    repository = repository_root(view.root)
+    identities = fingerprints(result.findings, view, repository)
+    issues = [
+        {
+            "description": f"{reported.finding.name}: {reported.finding.message}",
+            "check_name": reported.finding.code,
+            "fingerprint": identity,
+            "severity": LEVELS[reported.finding.severity],
+            "location": {
+                "path": shown(reported.path, repository).replace("\\", "/"),
+                "positions": _positions(reported),
+            },
+        }
+        for reported, identity in zip(result.findings, identities, strict=True)
+    ]
+    yield json.dumps(issues, indent=2, ensure_ascii=False) + "\n"
+
+
+def _positions(reported: Reported) -> dict[str, dict[str, int]]:
+    """Rows within a notebook's cell mean nothing to a file."""
+    if reported.cell is not None:
+        return {"begin": {"line": 1, "column": 1}, "end": {"line": 1, "column": 1}}
+    start, end = reported.location, reported.end_location
+    return {
+        "begin": {"line": start.row, "column": start.column},
+        "end": {"line": end.row, "column": end.column},
+    }

@@ -1,0 +1,178 @@
+"""The JSON of one finding: ruff's field names, and our own. Rows and columns start at 1, columns count characters."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from trainlint.lint.finding import Fix
+from trainlint.lint.result import Position, Reported
+from trainlint.probe.evidence import Verdict
+from trainlint.report.paths import text_of
+from trainlint.report.view import View
+from trainlint.semantics.context import Context
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class PositionJson(_Model):
+    row: int
+    column: int
+
+    @classmethod
+    def of(cls, position: Position) -> PositionJson:
+        return cls(row=position.row, column=position.column)
+
+
+class LoopJson(_Model):
+    """The loop that makes a finding hot."""
+
+    filename: str
+    row: int
+
+
+class ContextJson(_Model):
+    """When and where the flagged code runs."""
+
+    frequency: Literal["once", "per-epoch", "per-n-steps", "per-step", "per-sample"]
+    loop: LoopJson | None
+    path: list[str]
+    """Calls that lead to the code, from the entry point."""
+    framework: Literal[
+        "pytorch",
+        "lightning",
+        "fabric",
+        "accelerate",
+        "hf-trainer",
+        "deepspeed",
+        "fsdp",
+        "ignite",
+        "ray-train",
+        "unknown",
+    ]
+    distributed: Literal["yes", "no", "unknown"]
+
+    @classmethod
+    def of(cls, context: Context) -> ContextJson:
+        loop = context.loop
+        return cls.model_validate(
+            {
+                "frequency": context.frequency.label,
+                "loop": None if loop is None else LoopJson(filename=text_of(loop.path), row=loop.row),
+                "path": list(context.path),
+                "framework": context.entry.framework.value,
+                "distributed": context.entry.distributed.value,
+            }
+        )
+
+
+class EditJson(_Model):
+    """Text that replaces what lies between two positions."""
+
+    content: str
+    location: PositionJson
+    end_location: PositionJson
+
+
+class FixJson(_Model):
+    applicability: Literal["safe", "unsafe", "display"]
+    message: str
+    edits: list[EditJson]
+    """Empty for advice, and where the file no longer has the text that the fix was made for."""
+
+    @classmethod
+    def of(cls, fix: Fix, reported: Reported, view: View) -> FixJson:
+        edits = [
+            EditJson(
+                content=edit.content,
+                location=PositionJson.of(edit.location),
+                end_location=PositionJson.of(edit.end_location),
+            )
+            for edit in view.sources.edits(reported)
+        ]
+        return cls.model_validate({"applicability": fix.applicability.value, "message": fix.message, "edits": edits})
+
+
+class MeasurementJson(_Model):
+    metric: str
+    value: float
+    unit: str
+    threshold: float | None
+    source: Literal["agent", "stacks", "kineto", "nvml", "psutil"]
+
+
+class VerdictJson(_Model):
+    """What a probe of the running job says about the finding."""
+
+    status: Literal["confirmed", "refuted", "not-exercised", "inconclusive"]
+    ms_per_step: float | None
+    share: float | None
+    calls_per_step: float | None
+    evidence: list[MeasurementJson]
+    note: str
+
+    @classmethod
+    def of(cls, verdict: Verdict) -> VerdictJson:
+        return cls.model_validate(
+            {
+                "status": verdict.status.value,
+                "ms_per_step": verdict.ms_per_step,
+                "share": verdict.share,
+                "calls_per_step": verdict.calls_per_step,
+                "evidence": [
+                    {
+                        "metric": measurement.metric,
+                        "value": measurement.value,
+                        "unit": measurement.unit,
+                        "threshold": measurement.threshold,
+                        "source": measurement.source.value,
+                    }
+                    for measurement in verdict.evidence
+                ],
+                "note": verdict.note,
+            }
+        )
+
+
+class FindingJson(_Model):
+    code: str
+    name: str
+    message: str
+    severity: Literal["error", "warning", "info", "hint"]
+    confidence: Literal["high", "medium", "low"]
+    filename: str
+    """Absolute."""
+    cell: int | None
+    """Number of the notebook's cell, from 1; rows count within it."""
+    location: PositionJson
+    end_location: PositionJson
+    context: ContextJson | None
+    fix: FixJson | None
+    verdict: VerdictJson | None
+    noqa_row: int
+    url: str
+
+    @classmethod
+    def of(cls, reported: Reported, view: View, verdict: Verdict | None = None) -> FindingJson:
+        finding = reported.finding
+        return cls.model_validate(
+            {
+                "code": finding.code,
+                "name": finding.name,
+                "message": finding.message,
+                "severity": finding.severity.label,
+                "confidence": finding.confidence.label,
+                "filename": text_of(reported.path),
+                "cell": reported.cell,
+                "location": PositionJson.of(reported.location),
+                "end_location": PositionJson.of(reported.end_location),
+                "context": None if finding.context is None else ContextJson.of(finding.context),
+                "fix": None if finding.fix is None else FixJson.of(finding.fix, reported, view),
+                "verdict": None if verdict is None else VerdictJson.of(verdict),
+                "noqa_row": reported.noqa_row,
+                "url": reported.url,
+            }
+        )

@@ -1,0 +1,41 @@
+"""How reports name files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def shown(path: Path, root: Path) -> str:
+    """Return `path` as users typed it: relative to `root` where it lies below, else absolute.
+
+    Bytes of a file name that are no text are shown as escapes, so that every report stays valid UTF-8.
+    """
+    try:
+        relative = path.relative_to(root)
+    except ValueError:
+        relative = path
+    return text_of(relative)
+
+
+def text_of(path: Path) -> str:
+    """Return the whole path as text that can be encoded."""
+    return str(path).encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def uri_of(path: Path, base: Path) -> str:
+    """Return a reference to `path`, relative to the folder `base` where it lies below, else a file URI."""
+    from urllib.parse import quote_from_bytes
+
+    try:
+        return quote_from_bytes(os.fsencode(path.relative_to(base).as_posix()))
+    except ValueError:
+        return path.as_uri()
+
+
+def repository_root(start: Path) -> Path:
+    """Return the closest folder at or above `start` that holds `.git`, else `start`; code hosts resolve against it."""
+    for folder in (start, *start.parents):
+        if (folder / ".git").exists():
+            return folder
+    return start

@@ -1,0 +1,65 @@
+"""The text behind findings, for reports that show source lines or edits; a file is read once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from trainlint.fixes.edits import CannotFix
+from trainlint.lint.result import Position, Reported
+from trainlint.source.documents import Document, Unreadable, decode, read_document
+
+
+class PlacedEdit(NamedTuple):
+    """A text edit as reports show it: with rows and columns from 1, columns in characters."""
+
+    content: str
+    location: Position
+    end_location: Position
+
+
+class Sources:
+    """Reads documents on demand."""
+
+    def __init__(self, texts: Mapping[Path, bytes] | None = None) -> None:
+        """`texts` stands in for what is on disk, by absolute path."""
+        self._texts = texts or {}
+        self._documents: dict[Path, Document | None] = {}
+
+    def document(self, path: Path) -> Document | None:
+        """Return the document, or None where it has no readable text."""
+        if path not in self._documents:
+            self._documents[path] = self._read(path)
+        return self._documents[path]
+
+    def _read(self, path: Path) -> Document | None:
+        try:
+            data = self._texts.get(path)
+            return read_document(path) if data is None else decode(path, data)
+        except Unreadable:
+            return None
+
+    def line(self, path: Path, cell: int | None, row: int) -> str:
+        """Return a source line without its end; empty where there is none."""
+        document = self.document(path)
+        return "" if document is None else document.index.line(row)
+
+    def edits(self, reported: Reported) -> list[PlacedEdit]:
+        """Return what the finding's fix changes; nothing for advice, and where the fix does not apply to the text."""
+        fix = reported.finding.fix
+        document = self.document(reported.path)
+        if fix is None or not fix.recipes or document is None:
+            return []
+        from trainlint.fixes.realize import realize
+
+        try:
+            edits = realize(fix, document)
+        except CannotFix:
+            return []
+        placed = []
+        for edit in edits:
+            row, column = document.index.position(edit.start)
+            end_row, end_column = document.index.position(edit.end)
+            placed.append(PlacedEdit(edit.content, Position(row, column + 1), Position(end_row, end_column + 1)))
+        return placed
