@@ -1,0 +1,77 @@
+# Everything here needs Python 3.11 or newer with venv and pip, and nothing else; `make` alone lists the targets.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+VENV := .venv
+BIN := $(VENV)/bin
+# The interpreter that makes the environment; the first one below that is new enough, unless it is given.
+PYTHON ?=
+# The torch release to test with. Linting does not need torch.
+TORCH := 2.13.0
+# A folder with one checked-out repository in each folder OWNER__NAME, and the folder of their labels and of score.py.
+CORPUS ?=
+LABELS ?= ../shared/corpus
+
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: help
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.* ## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand --tabs=10
+
+.PHONY: demo
+demo: $(VENV)/.stamp-package ## lint examples/ and show what the fixes would change (no torch needed)
+	@echo; echo "== trainlint examples/"
+	@$(BIN)/trainlint check examples/ || test $$? -eq 1
+	@echo; echo "== trainlint --diff --unsafe-fixes examples/"
+	@$(BIN)/trainlint check --diff --unsafe-fixes examples/ || test $$? -eq 1
+	@echo; echo "Lint your own code: $(BIN)/trainlint PATH"
+
+.PHONY: test
+test: $(VENV)/.stamp-test ## check formatting, style and types, and run all tests
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/python -m pytest
+
+.PHONY: corpus
+corpus: corpus-is-given $(VENV)/.stamp-package ## score findings against hand labels: make corpus CORPUS=FOLDER
+	@$(BIN)/python tests/corpus/measure_accuracy.py "$(CORPUS)" --labels "$(LABELS)"
+
+.PHONY: corpus-is-given
+corpus-is-given:
+	@test -n "$(CORPUS)" || { echo "usage: make corpus CORPUS=<folder of checked-out repositories> [LABELS=<folder>]" >&2; exit 2; }
+
+.PHONY: clean
+clean: ## remove the environment, the caches and what the examples wrote
+	rm -rf $(VENV) .trainlint_cache .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist out
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Each stamp says that the environment holds what is named; it is made anew when the dependencies may have changed.
+
+$(VENV)/.stamp-venv:
+	@python=""; \
+	for candidate in $(or $(PYTHON),python3.11 python3.12 python3.13 python3 python); do \
+	  if "$$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	    python="$$candidate"; break; \
+	  fi; \
+	done; \
+	if [ -z "$$python" ]; then \
+	  echo "trainlint needs Python 3.11 or newer with the module venv (on Debian: apt-get install python3-venv)." >&2; \
+	  echo "Looked for: $(or $(PYTHON),python3.11 python3.12 python3.13 python3 python). Name one: make PYTHON=/path/to/python3" >&2; \
+	  exit 1; \
+	fi; \
+	echo "creating $(VENV) with $$("$$python" --version)"; \
+	"$$python" -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.stamp-package: $(VENV)/.stamp-venv pyproject.toml
+	$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.stamp-test: $(VENV)/.stamp-venv pyproject.toml
+	$(PIP) --editable '.[dev]' torch==$(TORCH)
+	@touch $@ $(VENV)/.stamp-package
