@@ -1,0 +1,124 @@
+"""Edits of a call's arguments."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from trainlint.fixes.commas import CommaList, Item
+from trainlint.fixes.edits import CannotFix, TextEdit
+from trainlint.fixes.recipe import RemoveArgument, RewriteCall, SetArgument
+from trainlint.fixes.tree import Tree, parse
+
+
+def set_argument(tree: Tree, call: cst.Call, recipe: SetArgument) -> list[TextEdit]:
+    """Replace the argument's value, or add the argument: after the others, but before the first `**`."""
+    value = _argument_text(recipe.value)
+    index = _find_argument(call, recipe.keyword, recipe.position)
+    if index is not None:
+        place = tree.whole(call.args[index].value)
+        return [] if tree.source(place) == value else [TextEdit(*place, value)]
+    content = f"{recipe.keyword}={value}"
+    arguments = argument_list(tree, call)
+    mappings = [i for i, argument in enumerate(call.args) if argument.star == "**"]
+    if mappings:
+        return arguments.insert_before(mappings[0], [content])
+    return [*_bracket_generator(tree, call), *arguments.append([content])]
+
+
+def remove_argument(tree: Tree, call: cst.Call, recipe: RemoveArgument) -> list[TextEdit]:
+    """Remove the argument if it is there. Raises CannotFix if others would change their position."""
+    index = _find_argument(call, recipe.keyword, recipe.position)
+    if index is None:
+        return []
+    if call.args[index].keyword is None and any(_is_positional(later) for later in call.args[index + 1 :]):
+        raise CannotFix("positional arguments follow the one to remove")
+    return [argument_list(tree, call).remove(index)]
+
+
+def rewrite_call(tree: Tree, function: cst.BaseExpression, recipe: RewriteCall) -> list[TextEdit]:
+    """Call something else, with the present arguments passed by keyword between new ones."""
+    call = tree.parent(function)
+    if not isinstance(call, cst.Call) or call.func is not function:
+        raise CannotFix("the name that it is about is no longer called there")
+    if any(argument.star for argument in call.args):
+        raise CannotFix("starred arguments cannot be passed by keyword")
+    edits = [TextEdit(*tree.whole(function), recipe.replacement), *_name_positional(tree, call, recipe.parameters)]
+    present = {argument.keyword.value for argument in call.args if argument.keyword is not None}
+    trailing = [f"{keyword}={_argument_text(value)}" for keyword, value in recipe.trailing]
+    if present & {keyword for keyword, _ in recipe.trailing}:
+        raise CannotFix("the call passes an argument already that would be added")
+    arguments = argument_list(tree, call)
+    if not call.args:
+        return [*edits, *arguments.append([*recipe.leading, *trailing])]
+    return [*arguments.insert_before(0, recipe.leading), *edits, *arguments.append(trailing)]
+
+
+def argument_list(tree: Tree, call: cst.Call) -> CommaList:
+    """The arguments of a call, as text."""
+    start = tree.whole(call.whitespace_before_args).start
+    items = [_item(tree, argument) for argument in call.args]
+    return CommaList(tree.text, start, tree.inner(call).end - 1, items)
+
+
+def _item(tree: Tree, argument: cst.Arg) -> Item:
+    comma_end = None
+    if isinstance(argument.comma, cst.Comma):
+        comma_end = tree.whole(argument.comma.whitespace_before).end + 1
+    return Item(tree.whole(argument).start, tree.whole(argument.value).end, comma_end)
+
+
+def _find_argument(call: cst.Call, keyword: str, position: int | None) -> int | None:
+    """Index of the argument passed by `keyword`, or else at `position` among the positional ones."""
+    for index, argument in enumerate(call.args):
+        if argument.keyword is not None and argument.keyword.value == keyword:
+            return index
+    if position is None:
+        return None
+    positional = [index for index, argument in enumerate(call.args) if _is_positional(argument)]
+    if any(call.args[index].star for index in positional[: position + 1]):
+        raise CannotFix("a starred argument may stand for the one that it changes")
+    return positional[position] if position < len(positional) else None
+
+
+def _is_positional(argument: cst.Arg) -> bool:
+    return argument.keyword is None and argument.star != "**"
+
+
+def _name_positional(tree: Tree, call: cst.Call, parameters: tuple[str, ...]) -> list[TextEdit]:
+    positional = [argument for argument in call.args if argument.keyword is None]
+    if len(positional) > len(parameters):
+        raise CannotFix("the call passes more positional arguments than can be named")
+    taken = {argument.keyword.value for argument in call.args if argument.keyword is not None}
+    if taken & set(parameters[: len(positional)]):
+        raise CannotFix("the call passes one argument twice")
+    edits: list[TextEdit] = []
+    for name, argument in zip(parameters, positional, strict=False):
+        place = tree.whole(argument.value)
+        bare = isinstance(argument.value, cst.NamedExpr | cst.GeneratorExp) and not argument.value.lpar
+        edits.append(TextEdit(place.start, place.start, f"{name}=(" if bare else f"{name}="))
+        if bare:
+            edits.append(TextEdit(place.end, place.end, ")"))
+    return edits
+
+
+def _bracket_generator(tree: Tree, call: cst.Call) -> list[TextEdit]:
+    """A generator without parentheses must be the only argument: give it some."""
+    if len(call.args) != 1:
+        return []
+    value = call.args[0].value
+    if not isinstance(value, cst.GeneratorExp) or value.lpar:
+        return []
+    place = tree.whole(value)
+    return [TextEdit(place.start, place.start, "("), TextEdit(place.end, place.end, ")")]
+
+
+def _argument_text(value: str) -> str:
+    """The value as it can stand after `keyword=`: in parentheses where it would read as something else."""
+    statement = parse(f"({value}\n)\n").body[0]
+    expression = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
+    if not isinstance(expression, cst.Expr) or not isinstance(expression.value, cst.BaseExpression):
+        raise CannotFix("the value to pass is not an expression")
+    kinds = (cst.Tuple, cst.NamedExpr, cst.GeneratorExp, cst.Yield)
+    if isinstance(expression.value, kinds) and len(expression.value.lpar) == 1:
+        return f"({value})"
+    return value

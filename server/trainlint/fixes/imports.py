@@ -1,0 +1,339 @@
+"""Imports that a fix needs, and imports that it leaves unused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import libcst as cst
+from libcst.helpers import get_full_name_for_node
+
+from trainlint.fixes.commas import CommaList, Item
+from trainlint.fixes.edits import CannotFix, Draft, Range, TextEdit
+from trainlint.fixes.recipe import DropImport, EnsureImport
+from trainlint.fixes.statements import remove_statement
+from trainlint.fixes.tree import Tree, line_end, newline_at, parse
+
+_KEPT_UNUSED = re.compile(r"#.*\b(?:noqa(?!:)|noqa:.*\bF401)\b", re.IGNORECASE)
+_NOT_LOOKED_INTO = (cst.FunctionDef, cst.ClassDef, cst.Lambda, cst.Import, cst.ImportFrom)
+
+
+@dataclass(frozen=True, slots=True)
+class _Binding:
+    """A place that gives a name its value."""
+
+    node: cst.CSTNode
+    imports: tuple[str, str] | None = None
+    """Module, and name within it (empty for the module itself), where it is an import."""
+
+
+def is_import_insertion(edit: TextEdit) -> bool:
+    """Whether an edit inserts rows of import statements and nothing else, as `ensure_import` does."""
+    rows = edit.content.splitlines()
+    return edit.inserts and any(rows) and all(not row or row.startswith(("import ", "from ")) for row in rows)
+
+
+# ------------------------------------------------------------------------------------------------------------- adding
+
+
+def ensure_import(text: str, place: Range, recipe: EnsureImport) -> list[TextEdit]:
+    """Import what `recipe` asks for at the top, unless that is done already.
+
+    Raises CannotFix where the name means something else in the module or around `place`.
+    """
+    bound = recipe.name or recipe.module.partition(".")[0]
+    wanted = (recipe.module, recipe.name or "")
+    tree = _whole_tree(text)
+    if re.search(rf"\b{re.escape(bound)}\b", text) and _is_available(tree, place, bound, wanted):
+        return []
+    statement = f"from {recipe.module} import {recipe.name}" if recipe.name else f"import {recipe.module}"
+    parse(statement + "\n")
+    return [_insertion(tree, place, statement)]
+
+
+@lru_cache(maxsize=2)
+def _whole_tree(text: str) -> Tree:
+    return Tree(text, Range(0, len(text)))
+
+
+def _is_available(tree: Tree, place: Range, bound: str, wanted: tuple[str, str]) -> bool:
+    for function in _functions_around(tree, place):
+        local = [binding for node in _own_nodes(function) for binding in _bindings(node, bound)]
+        if not local:
+            continue
+        if all(_provides(binding, wanted) and tree.inner(binding.node).end <= place.start for binding in local):
+            return True
+        raise CannotFix(f"the name {bound} stands for something else in the function around it")
+    found = [binding for node in _own_nodes(tree.module) for binding in _bindings(node, bound)]
+    found += [binding for node in _declared_global(tree, bound) for binding in _bindings(node, bound)]
+    others = [binding for binding in found if not _same_package(binding, wanted)]
+    if others:
+        raise CannotFix(f"the name {bound} stands for something else in the file")
+    return any(_provides(binding, wanted) and _always_runs(tree, binding.node) for binding in found)
+
+
+def _functions_around(tree: Tree, place: Range) -> Iterator[cst.FunctionDef]:
+    """The functions around `place`, from the inside out."""
+    around = [node for node in tree.nodes(cst.FunctionDef) if _contains(tree.inner(node), place)]
+    yield from sorted(around, key=lambda node: -tree.inner(node).start)
+
+
+def _own_nodes(scope: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """The nodes that belong to a scope: nested scopes and imports are given, but not looked into."""
+    waiting = list(reversed(scope.children))
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, _NOT_LOOKED_INTO):
+            waiting += reversed(node.children)
+
+
+def _declared_global(tree: Tree, name: str) -> Iterator[cst.CSTNode]:
+    """All nodes of functions that declare `name` global."""
+    for declaration in tree.nodes(cst.Global):
+        if any(item.name.value == name for item in declaration.names):
+            for node in tree.ancestors(declaration):
+                if isinstance(node, cst.FunctionDef):
+                    yield from _own_nodes(node)
+                    break
+
+
+def _bindings(node: cst.CSTNode, name: str) -> Iterator[_Binding]:
+    """How `node` itself, not what it holds, gives `name` a value."""
+    if isinstance(node, cst.Import):
+        for alias in node.names:
+            full, own = _alias_names(alias)
+            if (own or full.partition(".")[0]) == name:
+                yield _Binding(node, ("", "") if own and own != full else (full, ""))
+    elif isinstance(node, cst.ImportFrom):
+        for alias in () if isinstance(node.names, cst.ImportStar) else node.names:
+            full, own = _alias_names(alias)
+            if (own or full) == name:
+                yield _Binding(node, (_module_of(node), full))
+    elif isinstance(node, cst.FunctionDef | cst.ClassDef):
+        if node.name.value == name:
+            yield _Binding(node)
+    elif any(_binds(target, name) for target in _targets(node)):
+        yield _Binding(node)
+
+
+def _targets(node: cst.CSTNode) -> Sequence[cst.CSTNode | None]:
+    if isinstance(node, cst.AssignTarget | cst.AnnAssign | cst.AugAssign | cst.For | cst.CompFor | cst.NamedExpr):
+        return [node.target]
+    if isinstance(node, cst.AsName | cst.Param | cst.MatchAs | cst.MatchStar):
+        return [node.name if not isinstance(node.name, str) else None]
+    if isinstance(node, cst.Del):
+        return [node.target]
+    if isinstance(node, cst.MatchMapping):
+        return [node.rest]
+    return []
+
+
+def _binds(target: cst.CSTNode | None, name: str) -> bool:
+    if isinstance(target, cst.Name):
+        return target.value == name
+    if isinstance(target, cst.Tuple | cst.List):
+        return any(_binds(element.value, name) for element in target.elements)
+    return False
+
+
+def _alias_names(alias: cst.ImportAlias) -> tuple[str, str]:
+    """The dotted name that is imported, and the name after `as`, or an empty text."""
+    own = alias.asname.name if alias.asname is not None else None
+    return get_full_name_for_node(alias.name) or "", own.value if isinstance(own, cst.Name) else ""
+
+
+def _module_of(node: cst.ImportFrom) -> str:
+    name = get_full_name_for_node(node.module) if node.module is not None else ""
+    return "." * len(node.relative) + (name or "")
+
+
+def _provides(binding: _Binding, wanted: tuple[str, str]) -> bool:
+    """Whether an import makes what is wanted usable; importing a submodule imports its package too."""
+    if binding.imports is None:
+        return False
+    return binding.imports == wanted or (
+        not wanted[1] and binding.imports[0].startswith(f"{wanted[0]}.") and not binding.imports[1]
+    )
+
+
+def _same_package(binding: _Binding, wanted: tuple[str, str]) -> bool:
+    """Whether an import binds the name to what the wanted import would bind it to."""
+    if binding.imports is None:
+        return False
+    if wanted[1]:
+        return binding.imports == wanted
+    return not binding.imports[1] and binding.imports[0].partition(".")[0] == wanted[0].partition(".")[0]
+
+
+def _always_runs(tree: Tree, node: cst.CSTNode) -> bool:
+    """Whether an import stands at the top level, be it in the body of a `try` or a `with`."""
+    inner: cst.CSTNode = node
+    for outer in tree.ancestors(node):
+        if isinstance(outer, cst.If | cst.For | cst.While | cst.ExceptHandler | cst.Else | cst.Match | cst.FunctionDef):
+            return False
+        if isinstance(outer, cst.Try) and inner is not outer.body:
+            return False
+        inner = outer
+    return True
+
+
+def _contains(outer: Range, inner: Range) -> bool:
+    return outer.start <= inner.start and inner.end <= outer.end
+
+
+def _insertion(tree: Tree, place: Range, statement: str) -> TextEdit:
+    """Insert below the last import that precedes the code, or else above the first statement of the module."""
+    last = _last_import(tree, place)
+    if last is not None:
+        end = tree.inner(last).end
+        at = line_end(tree.text, end)
+        newline = newline_at(tree.text, end)
+        if at == len(tree.text) and not tree.text.endswith(("\n", "\r")):
+            return TextEdit(at, at, newline + statement)
+        return TextEdit(at, at, statement + newline)
+    first = _first_after_docstring(tree)
+    if first is None:
+        raise CannotFix("the file has no statement to put an import before")
+    at = _above_attached_comments(tree, first)
+    return TextEdit(at, at, statement + newline_at(tree.text, at) * 2)
+
+
+def _last_import(tree: Tree, place: Range) -> cst.SimpleStatementLine | None:
+    """The last import at the top level before the first definition or loop, and before `place`."""
+    last = None
+    for statement in tree.module.body:
+        passed_over = isinstance(statement, cst.SimpleStatementLine | cst.If | cst.Try)
+        if tree.inner(statement).start >= place.start or not passed_over:
+            break
+        if isinstance(statement, cst.SimpleStatementLine) and any(
+            isinstance(small, cst.Import | cst.ImportFrom) for small in statement.body
+        ):
+            last = statement
+    return last
+
+
+def _first_after_docstring(tree: Tree) -> cst.SimpleStatementLine | cst.BaseCompoundStatement | None:
+    body = tree.module.body
+    skipped = 1 if tree.module.get_docstring(clean=False) is not None else 0
+    return body[skipped] if skipped < len(body) else None
+
+
+def _above_attached_comments(tree: Tree, statement: cst.CSTNode) -> int:
+    """Start of the row of `statement`, or of the comments right above it unless they open the file."""
+    start = tree.whole(statement).start
+    inner = tree.inner(statement).start
+    decorators = getattr(statement, "decorators", ())
+    if decorators:
+        inner = tree.whole(decorators[0]).start
+    at = tree.line_start(inner)
+    attached = at
+    while attached > start:
+        above = tree.line_start(attached - 1)
+        if tree.text[attached - 2 : attached] == "\r\n":
+            above = tree.line_start(attached - 2)
+        if not tree.text[above:attached].lstrip().startswith("#"):
+            break
+        attached = above
+    return attached if tree.text[:attached].strip() else at
+
+
+# ----------------------------------------------------------------------------------------------------------- dropping
+
+
+def drop_import(text: str, recipe: DropImport) -> tuple[TextEdit, ...]:
+    """Remove an import from a text that is otherwise finished, if nothing uses it.
+
+    Imports in a `try` stay, since the other branch binds the name too; so do those marked as meant to be unused.
+    """
+    draft = Draft(text)
+    if (recipe.name or recipe.module).rpartition(".")[2] not in text:
+        return ()
+    while (edit := _next_drop(draft.text, recipe)) is not None:
+        draft.apply([edit])
+    return draft.edits()
+
+
+def _next_drop(text: str, recipe: DropImport) -> TextEdit | None:
+    tree = _whole_tree(text)
+    statements: list[cst.Import | cst.ImportFrom] = [*tree.nodes(cst.ImportFrom), *tree.nodes(cst.Import)]
+    for node in statements:
+        aliases = () if isinstance(node.names, cst.ImportStar) else tuple(node.names)
+        for index, alias in enumerate(aliases):
+            bound = _dropped_name(node, alias, recipe)
+            if bound and _may_go(tree, node, alias) and not _is_used(tree, bound):
+                return _removal(tree, node, aliases, index)
+    return None
+
+
+def _dropped_name(node: cst.Import | cst.ImportFrom, alias: cst.ImportAlias, recipe: DropImport) -> str:
+    """The name that an import binds, if it is the one to drop; else empty."""
+    full, own = _alias_names(alias)
+    if isinstance(node, cst.ImportFrom):
+        return (own or full) if recipe.name and (_module_of(node), full) == (recipe.module, recipe.name) else ""
+    if recipe.name in ("", recipe.module) and full == recipe.module:
+        return own or full.partition(".")[0]
+    return own if recipe.name and full == f"{recipe.module}.{recipe.name}" else ""
+
+
+def _may_go(tree: Tree, node: cst.CSTNode, alias: cst.ImportAlias) -> bool:
+    full, own = _alias_names(alias)
+    here = tree.inner(node)
+    row = tree.text[tree.line_start(here.start) : tree.line_end(here.end)]
+    in_try = any(isinstance(outer, cst.Try | cst.TryStar) for outer in tree.ancestors(node))
+    return not in_try and own != full and not _KEPT_UNUSED.search(row)
+
+
+def _is_used(tree: Tree, name: str) -> bool:
+    """Whether `name` is mentioned outside of imports; attributes and keywords of other things do not count."""
+    if len(re.findall(rf"\b{re.escape(name)}\b", tree.text)) == 1:
+        return False
+    if any(node.value == name and _is_a_use(tree, node) for node in tree.nodes(cst.Name)):
+        return True
+    return any(_mentions(node, name) for node in tree.nodes(cst.SimpleString))
+
+
+def _is_a_use(tree: Tree, node: cst.Name) -> bool:
+    parent = tree.parent(node)
+    if isinstance(parent, cst.Attribute):
+        return parent.value is node and not any(isinstance(outer, cst.ImportAlias) for outer in tree.ancestors(node))
+    if isinstance(parent, cst.Arg):
+        return parent.keyword is not node
+    return not any(isinstance(outer, cst.Import | cst.ImportFrom) for outer in tree.ancestors(node))
+
+
+def _mentions(string: cst.SimpleString, name: str) -> bool:
+    """Whether a string reads as an expression that uses `name`, as annotations and `__all__` do."""
+    value = string.evaluated_value
+    if not isinstance(value, str) or name not in value or len(value) > 200:
+        return False
+    try:
+        tree = Tree(f"({value}\n)\n", Range(0, len(value) + 5))
+    except CannotFix:
+        return False
+    return any(node.value == name and _is_a_use(tree, node) for node in tree.nodes(cst.Name))
+
+
+def _removal(
+    tree: Tree, node: cst.Import | cst.ImportFrom, aliases: tuple[cst.ImportAlias, ...], index: int
+) -> TextEdit:
+    if len(aliases) == 1:
+        [edit] = remove_statement(tree, tree.inner(node))
+        return edit
+    items = [_item(tree, alias) for alias in aliases]
+    brackets = (node.lpar, node.rpar) if isinstance(node, cst.ImportFrom) else (None, None)
+    if brackets[0] is None or brackets[1] is None:
+        return CommaList(tree.text, items[0].start, items[-1].stop, items, bracketed=False).remove(index)
+    start = tree.whole(brackets[0]).start + 1
+    end = tree.whole(brackets[1]).end - 1
+    return CommaList(tree.text, start, end, items).remove(index)
+
+
+def _item(tree: Tree, alias: cst.ImportAlias) -> Item:
+    last = alias.asname or alias.name
+    comma_end = None
+    if isinstance(alias.comma, cst.Comma):
+        comma_end = tree.whole(alias.comma.whitespace_before).end + 1
+    return Item(tree.whole(alias).start, tree.whole(last).end, comma_end)

@@ -1,0 +1,294 @@
+"""The part of a file that a fix is about, parsed, with the exact place of every node.
+
+Only the enclosing top-level statement is parsed, which keeps a fix cheap in a long file. Places come from libcst
+printing its tree through a recorder; where the print differs from the text in the least, no fix is offered.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import TypeAlias, TypeVar
+
+import libcst as cst
+from libcst._nodes.internal import CodegenState
+
+from trainlint.fixes.edits import CannotFix, Range, TextEdit, apply_edits
+from trainlint.semantics.nesting import MOST_BRACKETS, deepest_bracket
+from trainlint.source.positions import LineIndex
+
+Node = TypeVar("Node", bound=cst.CSTNode)
+Statement: TypeAlias = cst.BaseSmallStatement | cst.BaseCompoundStatement
+SimpleLine: TypeAlias = cst.SimpleStatementLine | cst.SimpleStatementSuite
+
+# Named here once, since mypy rejects abstract classes as arguments though these are only used for isinstance.
+EXPRESSION: type[cst.BaseExpression] = cst.BaseExpression  # type: ignore[type-abstract]
+COMPOUND_STATEMENT: type[cst.BaseCompoundStatement] = cst.BaseCompoundStatement  # type: ignore[type-abstract]
+
+_CONTINUES_STATEMENT = re.compile(r"(?:else|elif|except|finally)\b")
+_FIRST_INDENTATION = re.compile(r":[ \t]*(?:#[^\r\n]*)?(?:\r\n?|\n)([ \t]+)[^\s#]")
+_LINE_END = re.compile(r"\r\n?|\n")
+_BLANK_OR_COMMENT = re.compile(r"[ \t\f]*(?:#[^\r\n]*)?(?:\r\n?|\n|\Z)")
+
+
+class _Recorder(CodegenState):
+    """Notes where each node is printed, as offsets into the printed text, and which node it belongs to."""
+
+    def __init__(self, module: cst.Module) -> None:
+        super().__init__(module.default_indent, module.default_newline)
+        self.offset = 0
+        self.inner: dict[cst.CSTNode, Range] = {}
+        """Without the whitespace and parentheses that the node owns, where libcst makes the difference."""
+        self.whole: dict[cst.CSTNode, Range] = {}
+        self.parents: dict[cst.CSTNode, cst.CSTNode] = {}
+        self._open: list[tuple[cst.CSTNode, int]] = []
+
+    def add_indent_tokens(self) -> None:
+        for token in self.indent_tokens:
+            self.add_token(token)
+
+    def add_token(self, value: str) -> None:
+        self.tokens.append(value)
+        self.offset += len(value)
+
+    def before_codegen(self, node: cst.CSTNode) -> None:
+        if self._open:
+            self.parents[node] = self._open[-1][0]
+        self._open.append((node, self.offset))
+
+    def after_codegen(self, node: cst.CSTNode) -> None:
+        _, start = self._open.pop()
+        self.whole[node] = Range(start, self.offset)
+        self.inner.setdefault(node, self.whole[node])
+
+    @contextmanager
+    def record_syntactic_position(
+        self, node: cst.CSTNode, *, start_node: cst.CSTNode | None = None, end_node: cst.CSTNode | None = None
+    ) -> Iterator[None]:
+        start = self.offset
+        yield
+        if start_node is not None:
+            start = self.inner[start_node].start
+        end = self.offset if end_node is None else self.inner[end_node].end
+        self.inner[node] = Range(start, end)
+
+
+class Tree:
+    """A parsed stretch of `text`, whole top-level statements. All places are offsets into the whole text."""
+
+    def __init__(self, text: str, part: Range) -> None:
+        """Parse `part` of `text`. Raises CannotFix where that is not possible."""
+        self.text = text
+        self.part = part
+        source = text[part.start : part.end]
+        self.module = parse(source)
+        recorder = _Recorder(self.module)
+        try:
+            self.module._codegen(recorder)
+        except RecursionError as error:
+            raise CannotFix("the statement nests too deep") from error
+        if "".join(recorder.tokens) != source:
+            raise CannotFix("the statement is written in a way that its syntax tree does not keep")
+        self._inner = recorder.inner
+        self._whole = recorder.whole
+        self._parents = recorder.parents
+
+    @staticmethod
+    def around(text: str, place: Range) -> Tree:
+        """Parse the top-level statement that holds `place`, or the whole text where it does not parse by itself."""
+        part = top_level_part(text, place)
+        try:
+            return Tree(text, part)
+        except CannotFix:
+            return Tree(text, Range(0, len(text)))
+
+    # ------------------------------------------------------------------------------------------------------ places
+
+    def inner(self, node: cst.CSTNode) -> Range:
+        """Where the node stands, without whitespace and parentheses around it."""
+        return self._shifted(self._inner[node])
+
+    def whole(self, node: cst.CSTNode) -> Range:
+        """Where the node stands, with all that libcst counts as its own: parentheses, commas, leading lines."""
+        return self._shifted(self._whole[node])
+
+    def source(self, place: Range) -> str:
+        return self.text[place.start : place.end]
+
+    def _shifted(self, place: Range) -> Range:
+        return Range(place.start + self.part.start, place.end + self.part.start)
+
+    def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:
+        return self._parents.get(node)
+
+    def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """The nodes around `node`, from the inside out."""
+        while (parent := self._parents.get(node)) is not None:
+            yield parent
+            node = parent
+
+    def nodes(self, kind: type[Node]) -> Iterator[Node]:
+        """All nodes of a class, children before what holds them."""
+        return (node for node in self._whole if isinstance(node, kind))
+
+    # ------------------------------------------------------------------------------------------------------ search
+
+    def find(self, kind: type[Node], place: Range) -> Node:
+        """The node of a class that stands exactly at `place`. Raises CannotFix if there is none."""
+        for node in self.nodes(kind):
+            if self.whole(node).start <= place.start and place in self._places(node):
+                return node
+        raise CannotFix("the code that it is about is no longer there")
+
+    def _places(self, node: cst.CSTNode) -> Iterator[Range]:
+        """Where Python's parser may say that the node stands: with some of its parentheses, or with none."""
+        yield self.inner(node)
+        if isinstance(node, cst.BaseExpression):
+            for left, right in zip(node.lpar, reversed(node.rpar), strict=True):
+                yield Range(self.whole(left).start, self.whole(right).end)
+
+    def find_block(self, kind: type[Node], place: Range) -> Node:
+        """The compound statement of a class that starts where `place` does and covers it."""
+        for node in self.nodes(kind):
+            here = self.inner(node)
+            if here.start == place.start and place.end <= here.end:
+                return node
+        raise CannotFix("the statement that it is about is no longer there")
+
+    def line_of(self, statement: cst.BaseSmallStatement) -> SimpleLine:
+        """The logical line that a small statement stands on."""
+        line = self.parent(statement)
+        if not isinstance(line, cst.SimpleStatementLine | cst.SimpleStatementSuite):
+            raise CannotFix("the statement stands in a place that is not understood")
+        return line
+
+    # ------------------------------------------------------------------------------------------------------- lines
+
+    def line_start(self, offset: int) -> int:
+        return line_start(self.text, offset)
+
+    def line_end(self, offset: int) -> int:
+        """Offset of the first character after the row's line end."""
+        return line_end(self.text, offset)
+
+    def indentation(self, offset: int) -> str:
+        """The whitespace before the statement at `offset`. Raises CannotFix if other text stands there."""
+        before = self.text[self.line_start(offset) : offset]
+        if before.strip(" \t\f"):
+            raise CannotFix("other code stands before it on its line")
+        return before
+
+    def newline(self, offset: int) -> str:
+        return newline_at(self.text, offset)
+
+    def indentation_step(self, node: cst.CSTNode) -> str:
+        """What one more level of indentation looks like around `node`."""
+        for block in (getattr(node, "body", None), *self.ancestors(node)):
+            if isinstance(block, cst.IndentedBlock):
+                return self.module.default_indent if block.indent is None else block.indent
+        found = _FIRST_INDENTATION.search(self.text)
+        return found[1] if found else "    "
+
+    def strings(self, place: Range) -> list[Range]:
+        """The string literals within `place`, f-strings as a whole."""
+        found = [self.inner(node) for kind in _STRINGS for node in self.nodes(kind)]
+        return [string for string in found if place.start <= string.start and string.end <= place.end]
+
+    def inner_line_starts(self, place: Range) -> list[int]:
+        """Where rows start within `place`, but for the first one and for rows that start inside a string."""
+        strings = self.strings(place)
+        starts = (end.end() for end in _LINE_END.finditer(self.text, place.start, place.end))
+        return [start for start in starts if not any(string.start < start < string.end for string in strings)]
+
+    # ------------------------------------------------------------------------------------------------ verification
+
+    def verify(self, edits: Iterable[TextEdit]) -> None:
+        """Raise CannotFix if the edits, all within this part, leave code that does not parse, or do not fit into the
+        f-string that they stand in."""
+        local = [TextEdit(e.start - self.part.start, e.end - self.part.start, e.content) for e in edits]
+        for edit in local:
+            self._verify_in_strings(edit)
+        parse(apply_edits(self.source(self.part), local))
+
+    def _verify_in_strings(self, edit: TextEdit) -> None:
+        for string in (node for kind in _TEMPLATES for node in self.nodes(kind)):
+            here = self._inner[string]
+            if not (here.start < edit.start and edit.end < here.end):
+                continue
+            # Before Python 3.12, a replacement field holds no quote of its string, no backslash and no comment.
+            forbidden = (string.end[0], "\\", "#", "\n", "\r")
+            if any(character in edit.content for character in forbidden):
+                raise CannotFix("it would put quotes or line ends into an f-string")
+            if edit.content.startswith("{") or edit.content.endswith("}"):
+                raise CannotFix("it would put braces next to those of an f-string")
+
+
+_TEMPLATES: tuple[type[cst.FormattedString | cst.TemplatedString], ...] = (cst.FormattedString, cst.TemplatedString)
+_STRINGS: tuple[type[cst.CSTNode], ...] = (cst.SimpleString, *_TEMPLATES)
+
+
+def parse(source: str) -> cst.Module:
+    """Parse with libcst. Raises CannotFix where that fails, or where nesting could overflow its stack."""
+    if deepest_bracket(source)[0] > MOST_BRACKETS:
+        raise CannotFix("brackets nest too deep")
+    try:
+        return cst.parse_module(source)
+    except (cst.ParserSyntaxError, RecursionError) as error:
+        raise CannotFix("the code around it would not parse") from error
+
+
+@lru_cache(maxsize=4)
+def line_index(text: str) -> LineIndex:
+    """The rows of a text; kept for the last few, since a file's fixes are realized one after the other."""
+    return LineIndex(text)
+
+
+@lru_cache(maxsize=4)
+def _top_level_starts(text: str) -> list[int]:
+    """Offsets at which top-level statements start, decorators included."""
+    starts: list[int] = []
+    decorated = False
+    at = 0
+    for end in line_index(text).lexed.line_ends:
+        first = text[at : at + 1]
+        if first and first not in " \t\f#\r\n\\" and not _CONTINUES_STATEMENT.match(text, at):
+            if not decorated:
+                starts.append(at)
+            decorated = first == "@"
+        line = _LINE_END.match(text, end)
+        at = line.end() if line else end
+    return starts
+
+
+def top_level_part(text: str, place: Range) -> Range:
+    """From the top-level statement that holds the start of `place` to the end of the one that holds its end."""
+    starts = _top_level_starts(text)
+    first = bisect_right(starts, place.start)
+    after = bisect_right(starts, max(place.start, place.end - 1))
+    return Range(starts[first - 1] if first else 0, starts[after] if after < len(starts) else len(text))
+
+
+def line_start(text: str, offset: int) -> int:
+    return max(text.rfind("\n", 0, offset), text.rfind("\r", 0, offset)) + 1
+
+
+def line_end(text: str, offset: int) -> int:
+    found = _LINE_END.search(text, offset)
+    return found.end() if found else len(text)
+
+
+def newline_at(text: str, offset: int) -> str:
+    """The line end of the row at `offset`; of the row before it, if it is the last one and has none."""
+    after = _LINE_END.search(text, offset)
+    if after is not None:
+        return after[0]
+    before = line_start(text, offset)
+    return "\r\n" if text[:before].endswith("\r\n") else text[before - 1] if before else "\n"
+
+
+def only_comment_follows(text: str, offset: int) -> bool:
+    """Whether nothing but whitespace and a comment follows on the row."""
+    return _BLANK_OR_COMMENT.match(text, offset) is not None
