@@ -124,6 +124,8 @@ class RankEvidence:
     data_wait_s: float
     batch_digests: tuple[str, ...] = ()
     """Digest of the first batch of each epoch that was seen."""
+    dataset_share: float | None = None
+    """Length of the training loader's sampler over that of its dataset: 1 where the rank goes through all of it."""
     printed_lines: frozenset[Line] = frozenset()
     """Lines that printed on this rank."""
     ddp_unused_parameters: int | None = None

@@ -1,0 +1,362 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainlint.fixes.recipe import Applicability, Fix, RemoveArgument, SetArgument
+from trainlint.lint.finding import Family, Finding
+from trainlint.lint.rule import Rule, invalid, valid
+from trainlint.probe.evidence import Evidence, Measurement, Source, Verdict, judge_condition
+from trainlint.semantics.project import Call, Project, Wrapping
+from trainlint.semantics.vocabulary import Confidence, Known
+
+DISTRIBUTED_DATA_PARALLEL = "torch.nn.parallel.DistributedDataParallel"
+
+STRATEGIES = tuple(
+    f"{package}.strategies.DDPStrategy"
+    for package in ("lightning.pytorch", "pytorch_lightning", "lightning.fabric", "lightning_fabric")
+)
+KEYWORD_HANDLERS = ("accelerate.DistributedDataParallelKwargs", "accelerate.utils.DistributedDataParallelKwargs")
+TRAINING_ARGUMENTS = ("transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments")
+TRAINERS = ("lightning.pytorch.Trainer", "lightning.Trainer", "pytorch_lightning.Trainer")
+
+KEYWORDS = {
+    **dict.fromkeys((*STRATEGIES, *KEYWORD_HANDLERS), "find_unused_parameters"),
+    **dict.fromkeys(TRAINING_ARGUMENTS, "ddp_find_unused_parameters"),
+}
+"""The keyword by which each of these switches the search on."""
+
+STRATEGY_NAMES = {
+    "ddp_find_unused_parameters_true": "ddp",
+    "ddp_find_unused_parameters_true_fork": "ddp_fork",
+    "ddp_find_unused_parameters_true_spawn": "ddp_spawn",
+    "ddp_find_unused_parameters_true_notebook": "ddp_notebook",
+}
+"""Lightning's names for strategies that search, and the names of those that do not."""
+
+
+class FindUnusedParameters(Rule):
+    """DDP searches the graph for unused parameters at every step, though all are used.
+
+    ## What it does
+    Reports `find_unused_parameters=True` where the model's forward runs all of its submodules every time; also in
+    Lightning's DDPStrategy and strategy names, Accelerate's DistributedDataParallelKwargs and HF TrainingArguments.
+    There the model is out of sight, and the finding has low confidence.
+
+    ## Why it is slow
+    After each forward DDP walks the whole autograd graph from the outputs to find parameters that will get no gradient.
+    That is host time at every step, and a bitmap of used parameters is reduced over all ranks as well.
+
+    ## When it is fine
+    A forward that leaves submodules out under a condition, such as early exits, mixtures of experts, stochastic depth;
+    losses that use some outputs only. With `static_graph=True` DDP does not search again.
+
+    ## Example
+    ```python
+    model = DistributedDataParallel(model, device_ids=[rank], find_unused_parameters=True)
+    ```
+
+    ## Use instead
+    ```python
+    model = DistributedDataParallel(model, device_ids=[rank])
+    ```
+    or `static_graph=True` where the same parameters go unused in every step.
+
+    ## Fix safety
+    Unsafe: if a parameter does go unused in a step, DDP raises an error at the next one.
+
+    ## How the probe confirms it
+    By DDP's own statistics: no unused parameter in the measured steps.
+
+    ## References
+    - find_unused_parameters=True only where parameters really go unused (articles 000 and 003).
+    - PyTorch, DistributedDataParallel:
+      https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html
+    """
+
+    code, name, family = "TL304", "find-unused-parameters", Family.DISTRIBUTED
+    fix_class = Applicability.UNSAFE
+    confirmed_by = "no unused parameters in DDP's statistics"
+    examples = (
+        invalid(
+            """
+            import os
+
+            import torch
+            from torch import nn
+            from torch.nn.parallel import DistributedDataParallel
+
+
+            class Net(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.body = nn.Linear(8, 8)
+                    self.head = nn.Linear(8, 1)
+
+                def forward(self, inputs):
+                    return self.head(torch.relu(self.body(inputs)))
+
+
+            torch.distributed.init_process_group("nccl")
+            local_rank = int(os.environ["LOCAL_RANK"])
+            model = Net().cuda(local_rank)
+            model = DistributedDataParallel(  # expect: TL304
+                model, device_ids=[local_rank], find_unused_parameters=True
+            )
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for inputs in torch.randn(64, 8, 8):
+                loss = model(inputs.cuda(local_rank)).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="both submodules run in every forward",
+            fixed="""
+            import os
+
+            import torch
+            from torch import nn
+            from torch.nn.parallel import DistributedDataParallel
+
+
+            class Net(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.body = nn.Linear(8, 8)
+                    self.head = nn.Linear(8, 1)
+
+                def forward(self, inputs):
+                    return self.head(torch.relu(self.body(inputs)))
+
+
+            torch.distributed.init_process_group("nccl")
+            local_rank = int(os.environ["LOCAL_RANK"])
+            model = Net().cuda(local_rank)
+            model = DistributedDataParallel(
+                model, device_ids=[local_rank]
+            )
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for inputs in torch.randn(64, 8, 8):
+                loss = model(inputs.cuda(local_rank)).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+        ),
+        invalid(
+            """
+            import torch
+            from torch import nn
+            from torch.nn.parallel import DistributedDataParallel as DDP
+
+            from network import build
+
+            torch.distributed.init_process_group("nccl")
+            model = DDP(build().cuda(), find_unused_parameters=True)  # expect: TL304
+            optimizer = torch.optim.AdamW(model.parameters())
+            for inputs in torch.randn(64, 8, 8):
+                loss = model(inputs.cuda()).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="the model of the other file is a plain sequence",
+            others={
+                "network.py": """
+                from torch import nn
+
+
+                def build():
+                    return nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1))
+                """
+            },
+            fixed="""
+            import torch
+            from torch import nn
+            from torch.nn.parallel import DistributedDataParallel as DDP
+
+            from network import build
+
+            torch.distributed.init_process_group("nccl")
+            model = DDP(build().cuda())
+            optimizer = torch.optim.AdamW(model.parameters())
+            for inputs in torch.randn(64, 8, 8):
+                loss = model(inputs.cuda()).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+        ),
+        invalid(
+            """
+            import torch
+            from accelerate import Accelerator, DistributedDataParallelKwargs
+            from torch import nn
+
+            kwargs = DistributedDataParallelKwargs(find_unused_parameters=True)  # expect: TL304
+            accelerator = Accelerator(kwargs_handlers=[kwargs])
+            model = nn.Linear(8, 1)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            loader = torch.utils.data.DataLoader(torch.randn(64, 8), batch_size=8)
+            model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+            for inputs in loader:
+                accelerator.backward(model(inputs).mean())
+                optimizer.step()
+                optimizer.zero_grad()
+            """,
+            because="through Accelerate's handler: low confidence",
+            fixed="""
+            import torch
+            from accelerate import Accelerator, DistributedDataParallelKwargs
+            from torch import nn
+
+            kwargs = DistributedDataParallelKwargs()
+            accelerator = Accelerator(kwargs_handlers=[kwargs])
+            model = nn.Linear(8, 1)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            loader = torch.utils.data.DataLoader(torch.randn(64, 8), batch_size=8)
+            model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+            for inputs in loader:
+                accelerator.backward(model(inputs).mean())
+                optimizer.step()
+                optimizer.zero_grad()
+            """,
+        ),
+        valid(
+            """
+            import torch
+            from torch import nn
+            from torch.nn.parallel import DistributedDataParallel
+
+
+            class Net(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.body = nn.Linear(8, 8)
+                    self.extra = nn.Linear(8, 8)
+
+                def forward(self, inputs, long):
+                    hidden = self.body(inputs)
+                    if long:
+                        hidden = self.extra(hidden)
+                    return hidden
+
+
+            torch.distributed.init_process_group("nccl")
+            model = DistributedDataParallel(Net().cuda(), find_unused_parameters=True)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for step, inputs in enumerate(torch.randn(64, 8, 8)):
+                loss = model(inputs.cuda(), step % 2 == 0).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="a submodule is left out under a condition",
+        ),
+        valid(
+            """
+            import torch
+            from torch import nn
+            from torch.nn.parallel import DistributedDataParallel
+
+            torch.distributed.init_process_group("nccl")
+            model = DistributedDataParallel(nn.Linear(8, 1).cuda(), find_unused_parameters=False)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for inputs in torch.randn(64, 8, 8):
+                loss = model(inputs.cuda()).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="switched off",
+        ),
+        valid(
+            """
+            import argparse
+
+            import torch
+            from torch import nn
+            from torch.nn.parallel import DistributedDataParallel
+
+            parser = argparse.ArgumentParser()
+            parser.add_argument("--find-unused-parameters", action="store_true")
+            args = parser.parse_args()
+            torch.distributed.init_process_group("nccl")
+            model = DistributedDataParallel(
+                nn.Linear(8, 1).cuda(), find_unused_parameters=args.find_unused_parameters
+            )
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for inputs in torch.randn(64, 8, 8):
+                loss = model(inputs.cuda()).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="whoever starts the job decides",
+        ),
+        valid(
+            """
+            import torch
+            from torch import nn
+            from torch.nn.parallel import DistributedDataParallel
+
+            torch.distributed.init_process_group("nccl")
+            model = nn.Linear(8, 1).cuda()
+            model = DistributedDataParallel(model, find_unused_parameters=True, static_graph=True)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for inputs in torch.randn(64, 8, 8):
+                loss = model(inputs.cuda()).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="with a static graph, DDP searches once",
+        ),
+    )
+
+    def check(self, project: Project) -> Iterator[Finding]:
+        for wrapping in project.wrappings:
+            if _searches(wrapping) and wrapping.conditional_forward is not Known.YES:
+                known = wrapping.conditional_forward is Known.NO
+                yield self._report(wrapping, Confidence.HIGH if known else Confidence.LOW)
+        for call in project.calls_of(*KEYWORDS):
+            if call.arguments.constant(KEYWORDS[call.name]) is True:
+                yield self._report(call, Confidence.LOW)
+        for call in project.calls_of(*TRAINERS):
+            if call.arguments.constant("strategy") in STRATEGY_NAMES:
+                yield self._report(call, Confidence.LOW)
+
+    def _report(self, subject: Wrapping | Call, confidence: Confidence) -> Finding:
+        return self.finding(
+            subject,
+            f"`{subject.text}` makes DDP walk the autograd graph for unused parameters at every step",
+            help="Drop find_unused_parameters=True, or pass static_graph=True where the same ones go unused each time",
+            confidence=confidence,
+        )
+
+    def fix(self, finding: Finding) -> Fix | None:
+        subject = finding.subject
+        assert isinstance(subject, Wrapping | Call)
+        if isinstance(subject, Call) and subject.name in TRAINERS:
+            strategy = STRATEGY_NAMES[str(subject.arguments.constant("strategy"))]
+            recipe = SetArgument(subject.site, "strategy", f'"{strategy}"')
+            return Fix(Applicability.UNSAFE, f'Use strategy="{strategy}"', (recipe,))
+        keyword = KEYWORDS[subject.name] if isinstance(subject, Call) else "find_unused_parameters"
+        return Fix(Applicability.UNSAFE, f"Drop {keyword}=True", (RemoveArgument(subject.site, keyword),))
+
+    def judge(self, finding: Finding, evidence: Evidence) -> Verdict:
+        loop = finding.related[0].site if finding.related else None
+        counts = [rank.ddp_unused_parameters for rank in evidence.ranks if rank.ddp_unused_parameters is not None]
+        if not counts:
+            unmeasured = "no DDP statistics were read; probe the job on two ranks or more"
+            return judge_condition(evidence, loop, None, unmeasured=unmeasured)
+        figure = Measurement("unused parameters", max(counts), "parameters", Source.AGENT, 1)
+        return judge_condition(evidence, loop, max(counts) == 0, (figure,), unmeasured="")
+
+
+def _searches(wrapping: Wrapping) -> bool:
+    """Whether it is DDP that looks for unused parameters in every step of training."""
+    return (
+        wrapping.library == DISTRIBUTED_DATA_PARALLEL
+        and wrapping.arguments.constant("find_unused_parameters") is True
+        and wrapping.arguments.constant("static_graph") is not True
+    )
