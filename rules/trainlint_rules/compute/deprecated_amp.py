@@ -209,17 +209,22 @@ class DeprecatedAmp(Rule):
         ),
         invalid(
             """
+            import functools
             from contextlib import nullcontext
 
             import torch
 
 
+            @functools.cache
+            def precision(fp16):
+                return torch.cuda.amp.autocast if fp16 else nullcontext  # expect: TL405
+
+
+            @torch.no_grad()
             def evaluate(model, loader, fp16):
-                context = torch.cuda.amp.autocast if fp16 else nullcontext  # expect: TL405
-                with torch.no_grad():
-                    for inputs in loader:
-                        with context():
-                            print(model(inputs).mean())
+                for inputs in loader:
+                    with precision(fp16)():
+                        print(model(inputs).mean())
             """,
             because="kept under a name and called later",
             fixed="""
@@ -229,12 +234,16 @@ class DeprecatedAmp(Rule):
             import torch
 
 
+            @functools.cache
+            def precision(fp16):
+                return functools.partial(torch.amp.autocast, "cuda") if fp16 else nullcontext
+
+
+            @torch.no_grad()
             def evaluate(model, loader, fp16):
-                context = functools.partial(torch.amp.autocast, "cuda") if fp16 else nullcontext
-                with torch.no_grad():
-                    for inputs in loader:
-                        with context():
-                            print(model(inputs).mean())
+                for inputs in loader:
+                    with precision(fp16)():
+                        print(model(inputs).mean())
             """,
         ),
         invalid(

@@ -72,11 +72,10 @@ class DebugEnv(Rule):
             """
             import os
 
-            os.environ["CUDA_LAUNCH_BLOCKING"] = "1"  # expect: TL308
-
             import torch
             from torch import nn
 
+            os.environ["CUDA_LAUNCH_BLOCKING"] = "1"  # expect: TL308
             print("host", os.uname().nodename)
             model = nn.Linear(8, 1).cuda()
             optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
