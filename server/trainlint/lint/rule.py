@@ -74,6 +74,15 @@ def valid(
     return Example(files, entry, because, valid=True)
 
 
+_LONGEST_QUOTE = 60
+
+
+def quote(text: str) -> str:
+    """Name an expression in a message: on one line, in backticks, cut after 60 characters."""
+    line = " ".join(text.split())
+    return f"`{line if len(line) <= _LONGEST_QUOTE else line[: _LONGEST_QUOTE - 1] + '…'}`"
+
+
 class Occurrence(Protocol):
     """What any record of the project has."""
 

@@ -17,6 +17,7 @@ from trainlint.semantics.context import Guard as Guard
 from trainlint.semantics.context import Site as Site
 from trainlint.semantics.values import NONE, UNKNOWN, Const, Host, Option, Tensor, Unknown, Value
 from trainlint.semantics.vocabulary import (
+    Confidence,
     Framework,
     GuardKind,
     Known,
@@ -301,6 +302,13 @@ class Tokenization:
     """Canonical class that made the tokenizer, where it is known: "transformers.CLIPTokenizer"."""
     generated: bool = False
     """Whether the text came into being in the step itself: decoded, generated, sampled."""
+
+    @property
+    def certainty(self) -> Confidence:
+        """How sure it is that this is a tokenizer, and that training has to wait for it."""
+        if not self.context.entry.trains:
+            return Confidence.LOW
+        return Confidence.MEDIUM if self.library in ("unknown", "bpe") else Confidence.HIGH
 
     @property
     def of_one_text(self) -> bool:
