@@ -1,0 +1,1 @@
+"""Rules about data supply: tokenizing, loaders, transfers (TL1)."""

@@ -1,0 +1,1 @@
+"""Rules about memory that is traded for time (TL5)."""

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from trainlint.lint.finding import Family, Severity
+from trainlint.lint.rule import FileRule, invalid, valid
+
+
+class UnreadableFile(FileRule):
+    """A file cannot be read or decoded, so nothing in it can be checked.
+
+    ## What it does
+    Reports files that cannot be opened, whose bytes are not text in the encoding that they declare (UTF-8 where they
+    declare none), or that are broken notebooks. The other files are still checked. The rule cannot be deselected: a
+    file that was not read must not look like one that is clean.
+
+    ## Why it is slow
+    It is not about speed: Python could not read the file either.
+
+    ## When it is fine
+    Test data that is broken on purpose. Exclude it by `exclude` in the configuration.
+
+    ## Example
+    ```python
+    # -*- coding: utf-9 -*-
+    import torch
+    ```
+
+    ## Use instead
+    ```python
+    import torch
+    ```
+
+    ## Fix safety
+    There is no fix.
+
+    ## How the probe confirms it
+    It does not: the job fails before its first step.
+
+    ## References
+    - PEP 263, defining Python source code encodings: https://peps.python.org/pep-0263/
+    """
+
+    code, name, family = "TL002", "unreadable-file", Family.TOOL
+    severity = Severity.ERROR
+    examples = (
+        invalid(
+            """
+            # -*- coding: utf-9 -*-  # expect: TL002
+            import torch
+            """,
+            because="no such encoding exists",
+        ),
+        invalid(
+            """
+            # -*- coding: ascii -*- für Löser  # expect: TL002
+            import torch
+            """,
+            because="the bytes are not in the encoding that the file declares",
+        ),
+        invalid(
+            """
+            not a notebook  # expect: TL002
+            """,
+            because="a notebook has to be JSON",
+            entry="train.ipynb",
+        ),
+        valid(
+            """
+            # -*- coding: utf-8 -*- für Löser
+            import torch
+            """,
+            because="the bytes are UTF-8, as declared",
+        ),
+        valid(
+            """
+            # Größe der Stapel, 批次大小
+            BATCH_SIZE = 32
+            """,
+            because="UTF-8 is what Python expects where nothing is declared",
+        ),
+        valid(
+            """
+            # -*- coding: latin-1 -*-
+            BATCH_SIZE = 32
+            """,
+            because="the declared encoding exists and the bytes fit it",
+        ),
+        valid("", because="an empty file can be read"),
+    )
