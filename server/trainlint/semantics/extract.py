@@ -1,0 +1,102 @@
+"""From the text of a file to its facts: parse with libcst, lower, drop the tree.
+
+Rows and columns are Python's own: a row ends at "\\n", "\\r\\n" or a lone "\\r" (not at a form feed), columns count
+UTF-8 bytes. A byte order mark at the start is not part of the first row.
+"""
+
+from __future__ import annotations
+
+import ast
+import gc
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import libcst as cst
+
+from trainlint.semantics.facts import ModuleFacts
+from trainlint.semantics.lowering import Lowering
+from trainlint.semantics.nesting import MOST_BRACKETS, deepest_bracket
+
+WATCHED: frozenset[str] = frozenset(
+    """
+    Accelerator DDP DataLoader DataParallel Dataset DistributedDataParallel Fabric FullyShardedDataParallel GradScaler
+    IterableDataset LightningModule Module Trainer TrainingArguments __getitem__ __iter__ autocast backward cuda
+    deepspeed detect_anomaly device empty_cache encode environ eval fit forward fully_shard inference_mode
+    init_process_group initialize item load load_state_dict log no_grad no_sync print save set_detect_anomaly set_epoch
+    state_dict step synchronize to tokenizer torch train training_step validation_step wandb zero_grad
+    """.split()  # noqa: SIM905
+)
+"""Names worth knowing of a function without decoding its body."""
+
+
+class SourceError(Exception):
+    """The text is not a Python program that can be analysed.
+
+    `row` and `column` start at 1 and count characters.
+    """
+
+    def __init__(self, message: str, row: int, column: int) -> None:
+        super().__init__(message)
+        self.message = message
+        self.row = row
+        self.column = column
+
+
+def extract(text: str) -> ModuleFacts:
+    """Return the facts of one file, given its decoded text.
+
+    Raises:
+        SourceError: the text does not parse, or nests too deep.
+    """
+    text = text.removeprefix("\ufeff")
+    _check(text)
+    with _collector_off():
+        module = _parse(text)
+        return Lowering(module, text.encode("utf-8", "surrogatepass"), WATCHED).lower(_parse_ast(text))
+
+
+def _check(text: str) -> None:
+    depth, offset = deepest_bracket(text)
+    if depth > MOST_BRACKETS:
+        raise SourceError(f"brackets nest deeper than {MOST_BRACKETS} levels", *_row_and_column(text, offset))
+    offset = text.find("\0")
+    if offset >= 0:
+        raise SourceError("source code cannot contain null bytes", *_row_and_column(text, offset))
+
+
+def _row_and_column(text: str, offset: int) -> tuple[int, int]:
+    rows = re.split(r"\r\n?|\n", text[:offset])
+    return len(rows), len(rows[-1]) + 1
+
+
+def _parse(text: str) -> cst.Module:
+    try:
+        return cst.parse_module(text)
+    except cst.ParserSyntaxError as error:
+        raise SourceError(error.message, error.editor_line, error.editor_column) from None
+    except Exception as error:
+        raise SourceError(f"cannot parse: {error}", 1, 1) from error
+
+
+def _parse_ast(text: str) -> ast.Module | None:
+    """Parse with the running Python, which may know an older or newer grammar than libcst: None where it fails."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+
+
+@contextmanager
+def _collector_off() -> Iterator[None]:
+    """Keep the garbage collector from walking the tree over and over while it grows; it holds no cycles."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
