@@ -319,11 +319,13 @@ class EvalWithoutNoGrad(Rule):
         return Fix(Applicability.UNSAFE, "Put the evaluation loop under torch.no_grad()", (block, needs))
 
     def judge(self, finding: Finding, evidence: Evidence) -> Verdict:
+        records = evidence.evaluation_records_graph
         return judge_condition(
             evidence,
             finding.site,
-            evidence.evaluation_records_graph,
+            records,
             unmeasured="no evaluation batch ran while the probe looked; probe past the end of an epoch",
+            note=f"the outputs of evaluation batches {'require' if records else 'do not require'} gradients",
         )
 
 

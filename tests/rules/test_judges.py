@@ -1,0 +1,309 @@
+"""How measured facts confirm a finding, clear it, or leave it open: one rule for each kind of evidence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from trainlint.lint.finding import Finding, RelatedSite, Severity
+from trainlint.lint.registry import load_registry
+from trainlint.probe.evidence import (
+    Copies,
+    Evidence,
+    Line,
+    LoaderEvidence,
+    Memsets,
+    RankEvidence,
+    StackSamples,
+    Status,
+    SyncCount,
+    TimedCalls,
+    Verdict,
+)
+from trainlint.semantics.context import Site
+from trainlint.semantics.vocabulary import Confidence
+
+PATH = Path("/project/train.py")
+FLAGGED = Site(PATH, 12, 8, 13, 20, "train")
+"""The flagged expression, on two rows."""
+LOOP = Site(PATH, 10, 4, 10, 30, "train")
+"""The loop that set-up code is about."""
+
+STEP_S = 0.1
+CONFIRMED, REFUTED = Status.CONFIRMED, Status.REFUTED
+NOT_EXERCISED, INCONCLUSIVE = Status.NOT_EXERCISED, Status.INCONCLUSIVE
+
+
+@dataclass(frozen=True)
+class Case:
+    """What was measured, and the verdict that the rule `code` draws from it for the finding at `FLAGGED`."""
+
+    code: str
+    behaviour: str
+    evidence: Evidence
+    status: Status
+    message: str = "the finding"
+
+
+def measured(**facts: object) -> Evidence:
+    """Evidence of 50 steps of 100 ms on a GPU."""
+    return Evidence(step_s=STEP_S, steps=50, accelerator=True, **facts)  # type: ignore[arg-type]
+
+
+def rank(number: int, **facts: object) -> RankEvidence:
+    return RankEvidence(number, STEP_S, 0.0, **facts)  # type: ignore[arg-type]
+
+
+FIRST, SECOND = Line(PATH, 12), Line(PATH, 13)
+DID_NOT_RUN = {FIRST: False, SECOND: False}
+RAN = {FIRST: True}
+LOOP_DID_NOT_RUN = {Line(PATH, 10): False}
+
+STACK_SAMPLES = (
+    Case(
+        "TL101",
+        "tokenizing in workers that the step waits for is confirmed",
+        measured(stacks={FIRST: StackSamples(0.05, 400, True)}, loader=LoaderEvidence(0.4, 4)),
+        CONFIRMED,
+    ),
+    Case(
+        "TL101",
+        "tokenizing in workers that keep up with the step is cleared",
+        measured(stacks={FIRST: StackSamples(0.05, 400, True)}, loader=LoaderEvidence(0.0, 4)),
+        REFUTED,
+    ),
+    Case(
+        "TL101",
+        "tokenizing in the training process costs the step what it takes",
+        measured(stacks={FIRST: StackSamples(0.03, 300, False)}, loader=LoaderEvidence(0.3, 0)),
+        CONFIRMED,
+    ),
+    Case("TL101", "a line that did not run", measured(ran=DID_NOT_RUN), NOT_EXERCISED),
+    Case("TL101", "absence from the samples proves nothing", measured(), INCONCLUSIVE),
+)
+
+TIMED_CALLS = (
+    Case("TL202", "a print that takes 3 % of the step", measured(calls={FIRST: TimedCalls(1.0, 0.003)}), CONFIRMED),
+    Case(
+        "TL202",
+        "the calls of all rows of the expression add up",
+        measured(calls={FIRST: TimedCalls(1.0, 0.0012), SECOND: TimedCalls(1.0, 0.0012)}),
+        CONFIRMED,
+    ),
+    Case("TL202", "a print that takes 0.1 % of the step", measured(calls={FIRST: TimedCalls(1.0, 1e-4)}), REFUTED),
+    Case("TL202", "a print that did not run", measured(ran=DID_NOT_RUN), NOT_EXERCISED),
+    Case("TL202", "a print that ran and was not timed", measured(ran=RAN), INCONCLUSIVE),
+)
+
+SYNC_COUNTS = (
+    Case("TL201", "a read that waits 20 % of the step", measured(syncs={FIRST: SyncCount(1.0, 0.02)}), CONFIRMED),
+    Case("TL201", "a read that hardly waits", measured(syncs={FIRST: SyncCount(1.0, 2e-4)}), REFUTED),
+    Case("TL201", "a read that did not run", measured(ran=DID_NOT_RUN), NOT_EXERCISED),
+    Case(
+        "TL201",
+        "without an accelerator there is nothing to wait for, and nothing is cleared",
+        Evidence(STEP_S, 50, accelerator=False, syncs={FIRST: SyncCount(1.0, None)}),
+        INCONCLUSIVE,
+    ),
+)
+
+COPIES = (
+    Case("TL209", "copies that take 5 % of the step", measured(copies={FIRST: Copies(1, 0.005, 4e6, True)}), CONFIRMED),
+    Case("TL209", "copies that take 0.1 % of the step", measured(copies={FIRST: Copies(1, 1e-4, 4, True)}), REFUTED),
+    Case("TL209", "a factory that did not run", measured(ran=DID_NOT_RUN), NOT_EXERCISED),
+    Case("TL209", "a factory that ran without a GPU trace", measured(ran=RAN), INCONCLUSIVE),
+)
+
+MEMSETS = (
+    Case("TL211", "fills that take 4 % of the step", measured(memsets={FIRST: Memsets(200, 0.004)}), CONFIRMED),
+    Case("TL211", "fills that take 0.1 % of the step", measured(memsets={FIRST: Memsets(10, 1e-4)}), REFUTED),
+    Case("TL211", "a zero_grad that did not run", measured(ran=DID_NOT_RUN), NOT_EXERCISED),
+    Case("TL211", "a zero_grad that ran without a GPU trace", measured(ran=RAN), INCONCLUSIVE),
+)
+
+MEMORY_SLOPE = (
+    Case("TL210", "memory that grows with each step", measured(ran=RAN, memory_slope_bytes_per_step=4096.0), CONFIRMED),
+    Case("TL210", "memory that stays", measured(ran=RAN, memory_slope_bytes_per_step=0.0), REFUTED),
+    Case("TL210", "a sum that did not run", measured(ran=DID_NOT_RUN, memory_slope_bytes_per_step=9.0), NOT_EXERCISED),
+    Case("TL210", "memory that was not measured", measured(ran=RAN), INCONCLUSIVE),
+)
+
+EVALUATION = (
+    Case("TL216", "batches that record a graph", measured(evaluation_records_graph=True), CONFIRMED),
+    Case("TL216", "batches that record none", measured(evaluation_records_graph=False), REFUTED),
+    Case("TL216", "an evaluation that did not run", measured(ran=DID_NOT_RUN), NOT_EXERCISED),
+    Case("TL216", "an evaluation that was not seen", measured(), INCONCLUSIVE),
+)
+
+OTHER_RANK = frozenset({Line(PATH, 40)})
+THIS_LINE = frozenset({FIRST})
+
+RANKS = (
+    Case(
+        "TL213",
+        "a line that rank 1 printed",
+        measured(ran=RAN, ranks=(rank(0, printed_lines=THIS_LINE), rank(1, printed_lines=THIS_LINE))),
+        CONFIRMED,
+    ),
+    Case(
+        "TL213",
+        "a line that only rank 0 printed",
+        measured(ran=RAN, ranks=(rank(0, printed_lines=THIS_LINE), rank(1, printed_lines=OTHER_RANK))),
+        REFUTED,
+    ),
+    Case("TL213", "a print that ran on no rank", measured(ran=DID_NOT_RUN, ranks=(rank(0), rank(1))), NOT_EXERCISED),
+    Case(
+        "TL213",
+        "a print seen on the only rank",
+        measured(ran=RAN, ranks=(rank(0, printed_lines=THIS_LINE),)),
+        INCONCLUSIVE,
+    ),
+    Case(
+        "TL302",
+        "ranks that each go through the whole dataset",
+        measured(ranks=(rank(0, dataset_share=1.0), rank(1, dataset_share=1.0))),
+        CONFIRMED,
+    ),
+    Case(
+        "TL302",
+        "ranks that share the dataset, with padding",
+        measured(ranks=(rank(0, dataset_share=0.51), rank(1, dataset_share=0.51))),
+        REFUTED,
+    ),
+    Case(
+        "TL302",
+        "the same batch on two of four ranks",
+        measured(ranks=tuple(rank(i, batch_digests=(name,)) for i, name in enumerate("abca"))),
+        CONFIRMED,
+    ),
+    Case(
+        "TL302",
+        "a loop over the loader that did not run",
+        measured(ran=LOOP_DID_NOT_RUN, ranks=(rank(0), rank(1))),
+        NOT_EXERCISED,
+    ),
+    Case("TL302", "a single rank cannot tell", measured(ranks=(rank(0, batch_digests=("a",)),)), INCONCLUSIVE),
+    Case(
+        "TL302",
+        "different batches, as shuffling everything on each rank would give too",
+        measured(ranks=(rank(0, batch_digests=("a",)), rank(1, batch_digests=("b",)))),
+        INCONCLUSIVE,
+    ),
+    Case(
+        "TL303",
+        "the same first batch in each epoch",
+        measured(ranks=(rank(0, batch_digests=("a", "a")), rank(1, batch_digests=("b", "b")))),
+        CONFIRMED,
+    ),
+    Case(
+        "TL303",
+        "another first batch in each epoch",
+        measured(ranks=(rank(0, batch_digests=("a", "b")), rank(1, batch_digests=("c", "d")))),
+        REFUTED,
+    ),
+    Case("TL303", "a loop over the loader that did not run", measured(ran=LOOP_DID_NOT_RUN), NOT_EXERCISED),
+    Case("TL303", "one epoch only", measured(ranks=(rank(0, batch_digests=("a",)),)), INCONCLUSIVE),
+    Case(
+        "TL304",
+        "DDP found no unused parameter on any rank",
+        measured(ranks=(rank(0, ddp_unused_parameters=0), rank(1, ddp_unused_parameters=0))),
+        CONFIRMED,
+    ),
+    Case(
+        "TL304",
+        "DDP found unused parameters on one rank",
+        measured(ranks=(rank(0, ddp_unused_parameters=0), rank(1, ddp_unused_parameters=3))),
+        REFUTED,
+    ),
+    Case("TL304", "a step loop that did not run", measured(ran=LOOP_DID_NOT_RUN), NOT_EXERCISED),
+    Case("TL304", "no statistics of DDP", measured(ranks=(rank(0), rank(1))), INCONCLUSIVE),
+    Case(
+        "TL305",
+        "four reductions for one optimizer step",
+        measured(ranks=(rank(0, reductions_per_update=4.0), rank(1, reductions_per_update=4.0))),
+        CONFIRMED,
+    ),
+    Case(
+        "TL305",
+        "one reduction for one optimizer step",
+        measured(ranks=(rank(0, reductions_per_update=1.0), rank(1, reductions_per_update=1.0))),
+        REFUTED,
+    ),
+    Case("TL305", "a backward pass that did not run", measured(ran=DID_NOT_RUN), NOT_EXERCISED),
+    Case("TL305", "no profiler window", measured(ran=RAN, ranks=(rank(0), rank(1))), INCONCLUSIVE),
+)
+
+SHARES = (
+    Case("TL301", "replicating takes 30 % of the step", measured(data_parallel_share=0.3), CONFIRMED),
+    Case("TL301", "replicating takes next to nothing", measured(data_parallel_share=0.001), REFUTED),
+    Case("TL301", "no sample of DataParallel's work", measured(), INCONCLUSIVE),
+    Case("TL407", "anomaly mode takes half of the step", measured(anomaly_mode_share=0.5), CONFIRMED),
+    Case("TL407", "anomaly mode takes next to nothing", measured(anomaly_mode_share=0.0), REFUTED),
+    Case("TL407", "no sample of anomaly mode", measured(), INCONCLUSIVE),
+)
+
+VARIABLE = "NCCL_P2P_DISABLE=1 sends traffic between GPUs through host memory"
+
+ENVIRONMENT = (
+    Case("TL308", "set in the job", measured(environment={"NCCL_P2P_DISABLE": "1"}), CONFIRMED, VARIABLE),
+    Case("TL308", "set to off in the job", measured(environment={"NCCL_P2P_DISABLE": "0"}), REFUTED, VARIABLE),
+    Case("TL308", "not set in the job", measured(environment={"NCCL_P2P_DISABLE": ""}), REFUTED, VARIABLE),
+    Case("TL308", "another variable was read", measured(environment={"NCCL_DEBUG": "WARN"}), INCONCLUSIVE, VARIABLE),
+)
+
+CASES = (
+    *STACK_SAMPLES,
+    *TIMED_CALLS,
+    *SYNC_COUNTS,
+    *COPIES,
+    *MEMSETS,
+    *MEMORY_SLOPE,
+    *EVALUATION,
+    *RANKS,
+    *SHARES,
+    *ENVIRONMENT,
+)
+
+
+def verdict_on(case: Case) -> Verdict:
+    rule = load_registry().rules[case.code]
+    finding = Finding(
+        code=rule.code,
+        name=rule.name,
+        message=case.message,
+        site=FLAGGED,
+        severity=Severity.WARNING,
+        confidence=Confidence.HIGH,
+        related=(RelatedSite(LOOP, "the loop that runs it"),),
+    )
+    return rule().judge(finding, case.evidence)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.code}: {case.behaviour}")
+def test_verdict(case: Case) -> None:
+    assert verdict_on(case).status is case.status
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.code}: {case.behaviour}")
+def test_a_verdict_shows_its_figures_or_says_what_would_settle_it(case: Case) -> None:
+    verdict = verdict_on(case)
+    if verdict.status in (INCONCLUSIVE, NOT_EXERCISED):
+        assert verdict.note
+    else:
+        assert verdict.evidence or verdict.note
+
+
+def test_a_confirmed_cost_is_told_in_milliseconds_and_as_a_share_with_its_threshold() -> None:
+    case = Case("TL209", "", measured(copies={FIRST: Copies(2.0, 0.005, 4e6, True)}), CONFIRMED)
+    verdict = verdict_on(case)
+    assert verdict.ms_per_step == pytest.approx(5.0)
+    assert verdict.share == pytest.approx(0.05)
+    assert verdict.calls_per_step == 2.0
+    assert verdict.evidence[0].threshold == pytest.approx(2.0)
+
+
+def test_unmeasured_figures_stay_null() -> None:
+    verdict = verdict_on(Case("TL202", "", measured(ran=RAN), INCONCLUSIVE))
+    assert (verdict.ms_per_step, verdict.share, verdict.calls_per_step) == (None, None, None)
