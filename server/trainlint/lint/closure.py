@@ -1,0 +1,109 @@
+"""Which files of a project matter to its training code, and which of them belong together.
+
+Most files of a repository never meet a training library: they are neither parsed nor linked. What matters is every
+file that mentions one, whatever those files import, and whoever imports them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from trainlint.semantics.modules import ModuleMap
+
+
+class Import(NamedTuple):
+    """An import as it is written: dotted name without leading dots, number of those dots, imported names."""
+
+    module: str
+    level: int
+    names: tuple[str, ...]
+
+
+class Outline(NamedTuple):
+    """What is known of a file before it is parsed."""
+
+    relevant: bool
+    """Whether it mentions a training library."""
+    imports: tuple[Import, ...]
+
+
+_IMPORT = re.compile(
+    rb"^[ \t]*(?:(?:try|else|finally|if [^\n:]+):[ \t]*)?"
+    rb"(?:from[ \t]+(\.*)[ \t]*([\w.]*)[ \t]+import[ \t]*(\([^)]*\)|(?:[^\n\\#;]|\\\r?\n)*)"
+    rb"|import[ \t]+((?:[\w., \t]|\\\r?\n)+))",
+    re.MULTILINE,
+)
+_COMMENT = re.compile(rb"#[^\n]*")
+
+
+def imports_in(data: bytes) -> Iterator[Import]:
+    """Every import statement in the source of a file, and what looks like one in its strings."""
+    for found in _IMPORT.finditer(data):
+        dots, module, names, plain = found.groups()
+        if plain is not None:
+            for name in _listed(plain):
+                yield Import(name, 0, ())
+        elif dots or module:
+            yield Import(module.decode("utf-8", "replace"), len(dots), tuple(_listed(_COMMENT.sub(b"", names))))
+
+
+def _listed(names: bytes) -> Iterator[str]:
+    """The names of a comma-separated list, without parentheses and without what follows `as`."""
+    for part in names.translate(None, b"()\\\r\n").split(b","):
+        words = part.split()
+        if words:
+            yield words[0].decode("utf-8", "replace")
+
+
+class Closure(NamedTuple):
+    """The relevant files, in groups that import each other; the rest is in no group."""
+
+    components: tuple[tuple[Path, ...], ...]
+    """Sorted, and each one's files sorted."""
+
+
+def closure(outlines: Mapping[Path, Outline]) -> Closure:
+    """Find the relevant files among all files of a project, and their connected components."""
+    modules = ModuleMap(outlines)
+    imported = {
+        path: [file for one in outline.imports for file in modules.resolve(path, *one) if file in outlines]
+        for path, outline in outlines.items()
+    }
+    importers: dict[Path, list[Path]] = {}
+    for path, files in imported.items():
+        for file in files:
+            importers.setdefault(file, []).append(path)
+    seeds = [path for path, outline in outlines.items() if outline.relevant]
+    relevant = _reachable(seeds, imported) | _reachable(seeds, importers)
+    return Closure(tuple(_components(relevant, imported)))
+
+
+def _reachable(seeds: Iterable[Path], edges: Mapping[Path, Sequence[Path]]) -> set[Path]:
+    found = set(seeds)
+    pending = list(found)
+    while pending:
+        for path in edges.get(pending.pop(), ()):
+            if path not in found:
+                found.add(path)
+                pending.append(path)
+    return found
+
+
+def _components(files: set[Path], imported: Mapping[Path, Sequence[Path]]) -> list[tuple[Path, ...]]:
+    neighbours: dict[Path, list[Path]] = {path: [] for path in files}
+    for path in files:
+        for file in imported[path]:
+            if file in files:
+                neighbours[path].append(file)
+                neighbours[file].append(path)
+    components = []
+    left = set(files)
+    for path in sorted(files):
+        if path in left:
+            component = _reachable([path], neighbours)
+            left -= component
+            components.append(tuple(sorted(component)))
+    return components
