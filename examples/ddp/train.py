@@ -78,7 +78,7 @@ def main():
             if rank == 0:
                 print(f"epoch {epoch} step {step}")  # expect: TL202
             if step % 8 == 0:
-                print(f"rank {rank}: loss {loss.item():.4f}")  # expect: TL213
+                print(f"loss {loss.item():.4f}")  # expect: TL213
             step += 1
             if step == args.steps:
                 break

@@ -106,7 +106,7 @@ def main():
 
             if torch.isnan(loss_d):  # expect: TL204
                 raise RuntimeError(f"the discriminator diverged at step {step}")
-            losses.append(loss_d + loss_g)  # expect: TL210
+            losses.append(loss_d)  # expect: TL210
             torch.cuda.empty_cache()  # expect: TL206
             if device.type == "cuda":
                 torch.cuda.synchronize()  # expect: TL205

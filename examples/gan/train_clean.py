@@ -102,7 +102,7 @@ def main():
             loss_g.backward()
             optimizer_g.step()
 
-            losses.append((loss_d + loss_g).detach())
+            losses.append(loss_d.detach())
             step += 1
             if step % args.log_every == 0:
                 value = loss_d.item()
