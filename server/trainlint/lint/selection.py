@@ -1,0 +1,114 @@
+"""Which rules take part for a file, and with which severity, by the settings that hold for it.
+
+A rule is on if the most specific selector that speaks about it selects it; at equal length `ignore` wins. Rules that
+say why a file could not be linted take part always.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from trainlint.config.discovery import Resolved
+from trainlint.config.rule_names import check_rule_names, matching
+from trainlint.lint.finding import Severity
+from trainlint.lint.registry import RUNTIME_ONLY, Registry
+from trainlint.lint.rule import Rule
+from trainlint.source.ignores import PatternList, patterns_of_setting
+
+ALWAYS = frozenset({"TL001", "TL002"})
+"""Rules that cannot be deselected."""
+_NAME_LENGTH = 1000
+"""A rule's name is as specific as a selector can be."""
+
+
+class Selection:
+    """The rules that the settings of one configuration select.
+
+    Raises:
+        ConfigError: a selector means no known rule; the message names the nearest spelling.
+    """
+
+    def __init__(self, registry: Registry, resolved: Resolved) -> None:
+        self.registry = registry
+        self._settings = resolved.settings
+        self._root = os.path.join(resolved.root, "")  # noqa: PTH118 - with the separator at its end
+        self._names = {code: rule.name for code, rule in registry.rules.items()} | dict(RUNTIME_ONLY)
+        check_rule_names(resolved, self._names)
+
+    @cached_property
+    def rules(self) -> Mapping[str, type[Rule]]:
+        """The selected rules by code, before `per-file-ignores`."""
+        settings = self._settings
+        chosen: dict[str, bool] = {}
+        if settings.select is None:
+            chosen = {code: rule.default for code, rule in self.registry.rules.items()}
+        selectors = [(pattern, True) for pattern in (*(settings.select or ()), *settings.extend_select)]
+        selectors += [(pattern, False) for pattern in settings.ignore]
+        for pattern, selected in sorted(selectors, key=lambda one: (specificity(one[0]), not one[1])):
+            chosen |= dict.fromkeys(matching(pattern, self._names), selected)
+        return {code: rule for code, rule in self.registry.rules.items() if chosen.get(code, False) or code in ALWAYS}
+
+    def codes(self, path: Path) -> frozenset[str]:
+        """The codes of the rules that may report on a file."""
+        ignored = self._ignored(path)
+        return self._codes if not ignored else self._codes - (ignored - ALWAYS)
+
+    def severity(self, code: str, otherwise: Severity) -> Severity:
+        """The severity that the settings give to a rule."""
+        return self._severities.get(code, otherwise)
+
+    def options(self, rule: type[Rule]) -> Mapping[str, object]:
+        """What the rule's own table says."""
+        return self._settings.options(rule.code, rule.name)
+
+    def took_part(self, pattern: str) -> bool:
+        """Whether all that a suppression's pattern stands for was looked for, so that its silence means something.
+
+        Of what a prefix stands for, rules outside the default set count only where they are selected. A pattern that
+        stands for nothing silences nothing.
+        """
+        meant = matching(pattern.upper(), self._names) or matching(pattern.lower(), self._names)
+        if not meant:
+            return True
+        rules = [self.registry.rules.get(code) for code in meant]
+        expected = {rule.code for rule in rules if rule is not None and (rule.default or len(meant) == 1)}
+        return expected <= self._codes if expected else bool(meant & self._codes)
+
+    @cached_property
+    def _codes(self) -> frozenset[str]:
+        return frozenset(self.rules)
+
+    @cached_property
+    def _severities(self) -> Mapping[str, Severity]:
+        found: dict[str, Severity] = {}
+        for pattern, label in sorted(self._settings.severity.items(), key=lambda one: specificity(one[0])):
+            found |= dict.fromkeys(matching(pattern, self._names), Severity[label.upper()])
+        return found
+
+    @cached_property
+    def _file_patterns(self) -> Sequence[tuple[PatternList, frozenset[str]]]:
+        return [
+            (patterns_of_setting((path,)), _union(matching(pattern, self._names) for pattern in patterns))
+            for path, patterns in self._settings.per_file_ignores.items()
+        ]
+
+    def _ignored(self, path: Path) -> frozenset[str]:
+        text = os.fspath(path)
+        if not self._file_patterns:
+            return frozenset()
+        relative = text.removeprefix(self._root).replace(os.sep, "/") if text.startswith(self._root) else path.name
+        return _union(codes for patterns, codes in self._file_patterns if patterns.covers(relative))
+
+
+def specificity(pattern: str) -> int:
+    """How much a selector says: nothing for `ALL`, more for a longer prefix of codes, most for a rule's name."""
+    if pattern == "ALL":
+        return 0
+    return len(pattern) if pattern[:1].isupper() else _NAME_LENGTH
+
+
+def _union(sets: Iterable[frozenset[str]]) -> frozenset[str]:
+    return frozenset().union(*sets)

@@ -1,0 +1,131 @@
+"""Findings as text in the cache, and back.
+
+Each object is an array whose first item names its type; the objects that many findings share (contexts, entry points)
+stand once. Only the types listed here are ever made from what is read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import fields
+from enum import Enum
+from pathlib import Path
+from typing import Any, get_args
+
+from trainlint.fixes.recipe import Applicability, Fix, Recipe
+from trainlint.lint.finding import Finding, RelatedSite, Severity
+from trainlint.lint.result import Position, Reported
+from trainlint.semantics.context import Context, Entry, Guard, Site
+from trainlint.semantics.vocabulary import Confidence, Framework, Frequency, GradMode, GuardKind, Known, Region
+
+_RECORDS: dict[str, type[Any]] = {
+    record.__name__: record
+    for record in (Site, Guard, Entry, Context, RelatedSite, Finding, Fix, Position, Reported, *get_args(Recipe))
+}
+_ENUMS: dict[str, type[Enum]] = {
+    enum.__name__: enum
+    for enum in (Applicability, Severity, Confidence, Framework, Frequency, GradMode, GuardKind, Known, Region)
+}
+_SHARED = (Entry, Context)
+_NOT_STORED = frozenset({"subject"})
+_FIELDS: dict[str, tuple[str, ...]] = {
+    name: tuple(field.name for field in fields(record) if field.name not in _NOT_STORED)
+    for name, record in _RECORDS.items()
+}
+
+
+class UnreadableEntryError(ValueError):
+    """Text that `dump` did not write."""
+
+
+def dump(findings: Iterable[Reported], root: Path) -> str:
+    """Write findings; paths below `root` are written relative to it."""
+    writer = _Writer(os.path.join(root, ""))  # noqa: PTH118 - with the separator at its end
+    rows = [writer.value(reported) for reported in findings]
+    return json.dumps([writer.shared, rows], separators=(",", ":"), ensure_ascii=False)
+
+
+def load(text: str, root: Path) -> list[Reported]:
+    """Read what `dump` wrote.
+
+    Raises:
+        UnreadableEntryError: it did not.
+    """
+    try:
+        shared, rows = json.loads(text)
+        reader = _Reader(root)
+        for row in shared:
+            reader.shared.append(reader.value(row))
+        findings = [reader.value(row) for row in rows]
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        raise UnreadableEntryError(f"not stored findings: {error}") from error
+    if not all(isinstance(finding, Reported) for finding in findings):
+        raise UnreadableEntryError("not stored findings")
+    return findings
+
+
+class _Writer:
+    def __init__(self, prefix: str) -> None:
+        self.prefix = prefix
+        self.shared: list[object] = []
+        self._places: dict[int, int] = {}
+        self._alive: list[object] = []
+
+    def value(self, value: object) -> object:
+        if isinstance(value, Enum):
+            return [type(value).__name__, value.value]
+        if value is None or isinstance(value, bool | int | float | str):
+            return value
+        if isinstance(value, Path):
+            return ["Path", self._relative(os.fspath(value))]
+        if isinstance(value, tuple):
+            return ["", *(self.value(item) for item in value)]
+        if isinstance(value, _SHARED):
+            return ["=", self._share(value)]
+        return self._record(value)
+
+    def _record(self, value: object) -> list[object]:
+        kind = type(value).__name__
+        if kind not in _RECORDS:
+            raise TypeError(f"findings cannot hold a {kind}")
+        return [kind, *(self.value(getattr(value, name)) for name in _FIELDS[kind])]
+
+    def _share(self, value: object) -> int:
+        if id(value) not in self._places:
+            row = self._record(value)
+            self._places[id(value)] = len(self.shared)
+            self._alive.append(value)
+            self.shared.append(row)
+        return self._places[id(value)]
+
+    def _relative(self, path: str) -> str:
+        return path.removeprefix(self.prefix).replace(os.sep, "/") if path.startswith(self.prefix) else path
+
+
+class _Reader:
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.shared: list[Any] = []
+        self._paths: dict[str, Path] = {}
+
+    def value(self, value: Any) -> Any:
+        if not isinstance(value, list):
+            return value
+        tag = value[0]
+        if tag == "":
+            return tuple([self.value(item) for item in value[1:]])
+        if tag == "=":
+            return self.shared[value[1]]
+        if tag == "Path":
+            return self._path(value[1])
+        if tag in _ENUMS:
+            return _ENUMS[tag](value[1])
+        record = _RECORDS[tag]
+        return record(**dict(zip(_FIELDS[tag], [self.value(item) for item in value[1:]], strict=True)))
+
+    def _path(self, text: str) -> Path:
+        if text not in self._paths:
+            self._paths[text] = self.root / text
+        return self._paths[text]

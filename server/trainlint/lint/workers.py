@@ -1,0 +1,171 @@
+"""Parsing in several processes.
+
+Workers are given texts and return the dumped facts; trees never leave the process that made them. A native parser can
+die of what no exception reports: then its worker dies with it, the file it was on is named, and the others go on.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from trainlint.semantics.extract import SourceError, extract
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+    from multiprocessing.context import BaseContext
+    from multiprocessing.process import BaseProcess
+
+WORTHWHILE = 60_000
+"""Characters, about 1,500 lines: less is parsed in this process, before another one has started."""
+
+
+class Extracted(NamedTuple):
+    """The facts of a file, as `ModuleFacts.dump` writes them."""
+
+    facts: str
+
+
+class Broken(NamedTuple):
+    """A file that does not parse; rows and columns from 1, in characters."""
+
+    message: str
+    row: int
+    column: int
+
+
+class Crashed(NamedTuple):
+    """A file at which the parser ended its process."""
+
+
+class Failed(NamedTuple):
+    """A file at which trainlint failed, with the traceback."""
+
+    summary: str
+    traceback: str
+
+
+Outcome = Extracted | Broken | Crashed | Failed
+
+
+def extract_all(texts: Sequence[str], jobs: int) -> Iterator[tuple[int, Outcome]]:
+    """Extract the facts of all texts with at most `jobs` processes; yield each outcome with its index in `texts`."""
+    size = sum(map(len, texts))
+    workers = min(jobs, len(texts), 1 + size // WORTHWHILE)
+    if workers < 2:
+        for index, text in enumerate(texts):
+            yield index, outcome_of(text)
+        return
+    yield from _Pool(texts, workers).outcomes()
+
+
+def outcome_of(text: str) -> Outcome:
+    """Extract the facts of one text."""
+    try:
+        return Extracted(extract(text).dump())
+    except SourceError as error:
+        return Broken(error.message, error.row, error.column)
+    except Exception as error:
+        import traceback
+
+        return Failed(f"{type(error).__name__}: {error}", traceback.format_exc())
+
+
+@dataclass(eq=False, slots=True)
+class _Worker:
+    process: BaseProcess
+    connection: Connection
+    index: int = -1
+    """The text that it is on; negative if it is free."""
+
+
+class _Pool:
+    """Hands out one text at a time, the largest first, to whichever worker is free.
+
+    A worker is sent nothing before it has answered, since two ends that both send more than a pipe holds would wait
+    for each other for ever.
+    """
+
+    def __init__(self, texts: Sequence[str], workers: int) -> None:
+        self.texts = texts
+        self.context = _context()
+        self.left = deque(sorted(range(len(texts)), key=lambda index: (-len(texts[index]), index)))
+        self.workers = [self._start() for _ in range(workers)]
+
+    def outcomes(self) -> Iterator[tuple[int, Outcome]]:
+        from multiprocessing.connection import wait
+
+        try:
+            for worker in self.workers:
+                self._feed(worker)
+            while busy := {worker.connection: worker for worker in self.workers if worker.index >= 0}:
+                for connection in wait(list(busy)):
+                    yield self._take(busy[cast("Connection", connection)])
+        finally:
+            for worker in self.workers:
+                _discard(worker)
+
+    def _start(self) -> _Worker:
+        ours, theirs = self.context.Pipe()
+        process = self.context.Process(target=_serve, args=(theirs,), daemon=True)  # type: ignore[attr-defined]
+        process.start()
+        theirs.close()
+        return _Worker(process, ours)
+
+    def _feed(self, worker: _Worker) -> None:
+        worker.index = self.left.popleft() if self.left else -1
+        if worker.index >= 0:
+            # A worker that has died takes nothing; that shows when its answer is read.
+            with suppress(OSError):
+                worker.connection.send(self.texts[worker.index])
+
+    def _take(self, worker: _Worker) -> tuple[int, Outcome]:
+        """The worker's outcome; where it has died, that of the text it was on, with another worker in its place."""
+        index = worker.index
+        outcome: Outcome
+        try:
+            outcome = worker.connection.recv()
+        except (EOFError, OSError):
+            outcome = Crashed()
+            _discard(worker)
+            self.workers[self.workers.index(worker)] = worker = self._start()
+        self._feed(worker)
+        return index, outcome
+
+
+def _discard(worker: _Worker) -> None:
+    worker.connection.close()
+    worker.process.terminate()
+    worker.process.join()
+
+
+def _serve(connection: Connection) -> None:
+    """What a worker does until the other side closes the connection."""
+    gc.disable()
+    gc.freeze()
+    try:
+        while True:
+            connection.send(outcome_of(connection.recv()))
+    except (EOFError, OSError, KeyboardInterrupt):
+        return
+
+
+def _context() -> BaseContext:
+    """How processes start: by fork, which keeps all that is imported, where no thread can hold a lock meanwhile."""
+    import multiprocessing
+
+    forks = sys.platform == "linux" and threading.active_count() == 1
+    return multiprocessing.get_context("fork" if forks else "spawn")
+
+
+def default_jobs() -> int:
+    """The number of cores that this process may use."""
+    affinity: Callable[[int], set[int]] | None = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
