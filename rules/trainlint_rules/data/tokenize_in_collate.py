@@ -112,7 +112,7 @@ class TokenizeInCollate(Rule):
                         self.length = length
 
                     def encode(self, texts):
-                        return self.tokenizer(texts, padding=True, truncation=True, return_tensors="pt")  # expect: TL102
+                        return self.tokenizer(texts, padding=True, return_tensors="pt")  # expect: TL102
 
                     def __call__(self, rows):
                         return self.encode([row["text"] for row in rows])["input_ids"][:, : self.length]

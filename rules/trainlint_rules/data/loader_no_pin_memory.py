@@ -1,0 +1,327 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainlint.fixes.recipe import Applicability, EnsureImport, Fix, SetArgument
+from trainlint.lint.finding import Family, Finding, RelatedSite
+from trainlint.lint.rule import Rule, invalid, quote, valid
+from trainlint.probe.evidence import Evidence, Verdict, judge_pageable_copies
+from trainlint.semantics.project import Loader, Project
+from trainlint.semantics.vocabulary import Framework, GuardKind, Known, Place
+
+TORCH_LOADER = "torch.utils.data.DataLoader"
+POSITION = 7
+"""Of `pin_memory` among DataLoader's parameters."""
+
+PINS_BY_ITSELF = frozenset({Framework.HF_TRAINER})
+"""Frameworks that make or remake the loader with pinned memory. Accelerate, Lightning and Fabric leave it as it is."""
+
+
+class LoaderNoPinMemory(Rule):
+    """Batches of a GPU training loader come in pageable memory.
+
+    ## What it does
+    Reports training loaders whose batches go to a CUDA device and that do not ask for `pin_memory`.
+
+    ## Why it is slow
+    The GPU can only fetch from page-locked memory. A copy from ordinary memory goes through a staging buffer first, and
+    `non_blocking=True` cannot make it overlap with computing: the host waits until the batch has left.
+
+    ## When it is fine
+    Training on a CPU; datasets that yield CUDA tensors (pinning those is an error); a Hugging Face `Trainer`, which
+    pins by default; hosts short of memory, since pinned pages cannot be swapped out.
+
+    ## Example
+    ```python
+    loader = DataLoader(dataset, batch_size=256, num_workers=8)
+    ```
+
+    ## Use instead
+    ```python
+    loader = DataLoader(dataset, batch_size=256, num_workers=8, pin_memory=True)
+    # Where the job may also run without a GPU:
+    loader = DataLoader(dataset, batch_size=256, num_workers=8, pin_memory=torch.cuda.is_available())
+    ```
+
+    ## Fix safety
+    Safe: the values of a batch do not change. Where the code also runs without a GPU, the fix writes the condition,
+    because pinning without an accelerator warns and helps nothing. Arguments that come as `**kwargs` get advice only.
+
+    ## How the probe confirms it
+    By the copies in a GPU trace that move its batches: pageable ones with their share of the step confirm it, pinned
+    ones clear it.
+
+    ## References
+    - pin_memory=True belongs in every GPU loader (articles 000, 001 and 003).
+    - Time in cudaMemcpyAsync above 20 % of the step is transfer-bound (article 001).
+    - PyTorch, memory pinning: https://docs.pytorch.org/docs/stable/data.html#memory-pinning
+    - PyTorch, a guide on pin_memory and non_blocking:
+      https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html
+    """
+
+    code, name, family = "TL104", "loader-no-pin-memory", Family.DATA
+    fix_class = Applicability.SAFE
+    confirmed_by = "host-to-device copies pageable, their share"
+    examples = (
+        invalid(
+            """
+            import torch
+            from torch import nn
+            from torch.utils.data import DataLoader
+            from torchvision import datasets, transforms
+
+            dataset = datasets.CIFAR10("data", train=True, transform=transforms.ToTensor())
+            loader = DataLoader(dataset, batch_size=128, shuffle=True, num_workers=4)  # expect: TL104
+            model = nn.Sequential(nn.Flatten(), nn.Linear(3072, 10)).cuda()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for epoch in range(20):
+                for images, labels in loader:
+                    images, labels = images.cuda(), labels.cuda()
+                    loss = nn.functional.cross_entropy(model(images), labels)
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+            """,
+            because="the batches go to CUDA, for certain",
+            fixed="""
+            import torch
+            from torch import nn
+            from torch.utils.data import DataLoader
+            from torchvision import datasets, transforms
+
+            dataset = datasets.CIFAR10("data", train=True, transform=transforms.ToTensor())
+            loader = DataLoader(dataset, batch_size=128, shuffle=True, num_workers=4, pin_memory=True)
+            model = nn.Sequential(nn.Flatten(), nn.Linear(3072, 10)).cuda()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for epoch in range(20):
+                for images, labels in loader:
+                    images, labels = images.cuda(), labels.cuda()
+                    loss = nn.functional.cross_entropy(model(images), labels)
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+            """,
+        ),
+        invalid(
+            """
+            import torch
+            from torch import nn
+            from torch.utils.data import DataLoader
+            from torchvision import datasets, transforms
+
+            device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+            dataset = datasets.MNIST("data", train=True, transform=transforms.ToTensor())
+            loader = DataLoader(dataset, batch_size=64, num_workers=2, pin_memory=False)  # expect: TL104
+            model = nn.Sequential(nn.Flatten(), nn.Linear(784, 10)).to(device)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for images, labels in loader:
+                loss = nn.functional.cross_entropy(model(images.to(device)), labels.to(device))
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="the device falls back to the CPU, so the fix is conditional",
+            fixed="""
+            import torch
+            from torch import nn
+            from torch.utils.data import DataLoader
+            from torchvision import datasets, transforms
+
+            device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+            dataset = datasets.MNIST("data", train=True, transform=transforms.ToTensor())
+            loader = DataLoader(dataset, batch_size=64, num_workers=2, pin_memory=torch.cuda.is_available())
+            model = nn.Sequential(nn.Flatten(), nn.Linear(784, 10)).to(device)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for images, labels in loader:
+                loss = nn.functional.cross_entropy(model(images.to(device)), labels.to(device))
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+        ),
+        invalid(
+            """
+            import torch
+            from accelerate import Accelerator
+            from torch import nn
+            from torch.utils.data import DataLoader
+            from torchvision import datasets, transforms
+
+            accelerator = Accelerator()
+            dataset = datasets.CIFAR10("data", train=True, transform=transforms.ToTensor())
+            loader = DataLoader(dataset, batch_size=128, shuffle=True, num_workers=4)  # expect: TL104
+            model = nn.Sequential(nn.Flatten(), nn.Linear(3072, 10))
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+            for images, labels in loader:
+                loss = nn.functional.cross_entropy(model(images), labels)
+                accelerator.backward(loss)
+                optimizer.step()
+                optimizer.zero_grad()
+            """,
+            because="Accelerate moves the batches and does not pin them by itself",
+            fixed="""
+            import torch
+            from accelerate import Accelerator
+            from torch import nn
+            from torch.utils.data import DataLoader
+            from torchvision import datasets, transforms
+
+            accelerator = Accelerator()
+            dataset = datasets.CIFAR10("data", train=True, transform=transforms.ToTensor())
+            loader = DataLoader(dataset, batch_size=128, shuffle=True, num_workers=4, pin_memory=torch.cuda.is_available())
+            model = nn.Sequential(nn.Flatten(), nn.Linear(3072, 10))
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+            for images, labels in loader:
+                loss = nn.functional.cross_entropy(model(images), labels)
+                accelerator.backward(loss)
+                optimizer.step()
+                optimizer.zero_grad()
+            """,  # noqa: E501
+        ),
+        valid(
+            """
+            import torch
+            from torch import nn
+            from torch.utils.data import DataLoader
+            from torchvision import datasets, transforms
+
+            dataset = datasets.CIFAR10("data", train=True, transform=transforms.ToTensor())
+            loader = DataLoader(dataset, batch_size=128, shuffle=True, num_workers=4, pin_memory=True)
+            model = nn.Sequential(nn.Flatten(), nn.Linear(3072, 10)).cuda()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for images, labels in loader:
+                loss = nn.functional.cross_entropy(model(images.cuda()), labels.cuda())
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="it pins",
+        ),
+        valid(
+            """
+            import torch
+            from torch import nn
+            from torch.utils.data import DataLoader
+            from torchvision import datasets, transforms
+
+            dataset = datasets.MNIST("data", train=True, transform=transforms.ToTensor())
+            loader = DataLoader(dataset, batch_size=64, shuffle=True, num_workers=2)
+            model = nn.Sequential(nn.Flatten(), nn.Linear(784, 10))
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for images, labels in loader:
+                loss = nn.functional.cross_entropy(model(images), labels)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="the job trains on the CPU",
+        ),
+        valid(
+            """
+            import torch
+            from torch import nn
+            from torch.utils.data import DataLoader, TensorDataset
+
+            dataset = TensorDataset(torch.randn(4096, 20).cuda(), torch.randn(4096, 1).cuda())
+            loader = DataLoader(dataset, batch_size=64, shuffle=True)
+            model = nn.Linear(20, 1).cuda()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for inputs, targets in loader:
+                loss = nn.functional.mse_loss(model(inputs), targets)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="the data lies on the GPU already",
+        ),
+        valid(
+            """
+            import torch
+            from torch import nn
+            from torch.utils.data import DataLoader
+            from torchvision import datasets, transforms
+
+
+            def make_loader(dataset, **kwargs):
+                return DataLoader(dataset, shuffle=True, **kwargs)
+
+
+            def train(dataset, options):
+                loader = make_loader(dataset, **options)
+                model = nn.Sequential(nn.Flatten(), nn.Linear(784, 10)).cuda()
+                optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                for images, labels in loader:
+                    loss = nn.functional.cross_entropy(model(images.cuda()), labels.cuda())
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+
+
+            if __name__ == "__main__":
+                import json
+
+                with open("loader.json") as file:
+                    train(datasets.MNIST("data", transform=transforms.ToTensor()), json.load(file))
+            """,
+            because="its arguments come from a file and may well hold pin_memory",
+        ),
+        valid(
+            """
+            import torch
+            from torch import nn
+            from torch.utils.data import DataLoader
+            from torchvision import datasets, transforms
+
+            dataset = datasets.MNIST("data", train=False, transform=transforms.ToTensor())
+            loader = DataLoader(dataset, batch_size=1000, num_workers=2)
+            model = nn.Sequential(nn.Flatten(), nn.Linear(784, 10)).cuda()
+            model.load_state_dict(torch.load("model.pt"))
+            correct = 0
+            with torch.no_grad():
+                for images, labels in loader:
+                    correct += (model(images.cuda()).argmax(1) == labels.cuda()).sum().item()
+            print(correct / len(dataset))
+            """,
+            because="an evaluation loader",
+        ),
+    )
+
+    def check(self, project: Project) -> Iterator[Finding]:
+        for loader in project.loaders:
+            if loader.trains and loader.feeds_cuda is Known.YES and loader.pins is Known.NO and not _spared(loader):
+                yield self.finding(
+                    loader,
+                    f"{quote(loader.text)} gives batches in pageable memory, so copies to the GPU cannot overlap",
+                    help="Pass pin_memory=True",
+                    related=tuple(RelatedSite(move.site, "moved to the GPU here") for move in loader.transfers),
+                )
+
+    def fix(self, finding: Finding) -> Fix | None:
+        loader = finding.subject
+        if not isinstance(loader, Loader):
+            return None
+        value = "True" if _surely_cuda(loader) else "torch.cuda.is_available()"
+        message = f"Pass pin_memory={value}"
+        if loader.arguments.spread:
+            return Fix(Applicability.DISPLAY, message)
+        position = POSITION if loader.library == TORCH_LOADER else None
+        setting = SetArgument(loader.site, "pin_memory", value, position)
+        if value == "True":
+            return Fix(Applicability.SAFE, message, (setting,))
+        return Fix(Applicability.SAFE, message, (setting, EnsureImport(loader.site, "torch")))
+
+    def judge(self, finding: Finding, evidence: Evidence) -> Verdict:
+        return judge_pageable_copies(evidence, (related.site for related in finding.related))
+
+
+def _spared(loader: Loader) -> bool:
+    """Whether pinning would come from a framework, be an error, or be set up for a CPU."""
+    by_framework = loader.prepared_by in PINS_BY_ITSELF
+    return by_framework or loader.item_place is Place.DEVICE or loader.context.under(GuardKind.NOT_DEVICE)
+
+
+def _surely_cuda(loader: Loader) -> bool:
+    """Whether every move of its batches goes to CUDA, without a fallback."""
+    return bool(loader.transfers) and all(move.device_is_certain for move in loader.transfers)
