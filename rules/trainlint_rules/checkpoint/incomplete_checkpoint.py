@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from trainlint.fixes.recipe import Applicability, Fix
 from trainlint.lint.finding import Family, Finding
-from trainlint.lint.rule import Rule, invalid, valid
+from trainlint.lint.rule import Rule, invalid, quote, valid
 from trainlint.semantics.project import Checkpoint, Project
 from trainlint.semantics.vocabulary import Confidence, Framework, Known
 
@@ -289,7 +289,7 @@ class IncompleteCheckpoint(Rule):
             if checkpoint.holds_model and missing and _continues_training(checkpoint):
                 yield self.finding(
                     checkpoint,
-                    f"`{checkpoint.text}` saves the model without the state of the {' and the '.join(missing)}, "
+                    f"{quote(checkpoint.text)} saves the model without the state of the {' and the '.join(missing)}, "
                     "so a resumed run starts cold",
                     help="Save the optimizer, scheduler and scaler with the model, and load them when resuming",
                     confidence=_confidence(checkpoint, missing),

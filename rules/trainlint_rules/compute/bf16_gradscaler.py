@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from trainlint.fixes.recipe import Applicability, Fix, SetArgument
 from trainlint.lint.finding import Family, Finding
-from trainlint.lint.rule import Rule, invalid, valid
+from trainlint.lint.rule import Rule, invalid, quote, valid
 from trainlint.semantics.context import Entry
 from trainlint.semantics.project import Call, Project
 from trainlint.semantics.values import Reference
@@ -280,7 +280,7 @@ class Bf16Gradscaler(Rule):
             if _is_on(scaler) and _trains_in_bfloat16(project, scaler.context.entry):
                 yield self.finding(
                     scaler,
-                    f"`{scaler.text}` unscales and checks every gradient at each step, which bfloat16 has no need of",
+                    f"{quote(scaler.text)} unscales and checks every gradient at each step, which bfloat16 has no need of",
                     help="Drop the scaler: call loss.backward() and optimizer.step()",
                 )
 

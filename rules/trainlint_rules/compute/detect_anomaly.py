@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from trainlint.fixes.recipe import Applicability, EnsureImport, Fix, ReplaceExpression, SetArgument
 from trainlint.lint.finding import Family, Finding
-from trainlint.lint.rule import Rule, invalid, valid
+from trainlint.lint.rule import Rule, invalid, quote, valid
 from trainlint.probe.evidence import Evidence, Source, Verdict, judge_share
 from trainlint.semantics.project import Call, Project
 from trainlint.semantics.vocabulary import GuardKind, Region
@@ -227,7 +227,7 @@ class DetectAnomaly(Rule):
             if _switches_on(call) and _concerns_training(call) and not call.context.under(*CHOSEN):
                 yield self.finding(
                     call,
-                    f"`{call.text}` records a stack for every operation and checks every gradient for NaN",
+                    f"{quote(call.text)} records a stack for every operation and checks every gradient for NaN",
                     help="Switch anomaly mode on by a debug flag only",
                 )
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from trainlint.fixes.recipe import Applicability, Fix
 from trainlint.lint.finding import Family, Finding, Severity
-from trainlint.lint.rule import Rule, invalid, valid
+from trainlint.lint.rule import Rule, invalid, quote, valid
 from trainlint.probe.evidence import Evidence, Source, Verdict, judge_share
 from trainlint.semantics.project import Project, Wrapping
 from trainlint.semantics.vocabulary import GuardKind
@@ -227,7 +227,7 @@ class DataParallel(Rule):
             if wrapping.library in DATA_PARALLEL and wrapping.trains:
                 yield self.finding(
                     wrapping,
-                    f"`{wrapping.text}` drives all GPUs from one process and copies the model to them at every step",
+                    f"{quote(wrapping.text)} drives all GPUs from one process and copies the model to them at every step",
                     help="Use DistributedDataParallel with one process a GPU, started by torchrun",
                     severity=Severity.HINT if _is_fallback(wrapping) else None,
                 )

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from trainlint.fixes.recipe import Applicability, Fix, RemoveArgument, SetArgument
 from trainlint.lint.finding import Family, Finding
-from trainlint.lint.rule import Rule, invalid, valid
+from trainlint.lint.rule import Rule, invalid, quote, valid
 from trainlint.probe.evidence import Evidence, Measurement, Source, Verdict, judge_condition
 from trainlint.semantics.project import Call, Project, Wrapping
 from trainlint.semantics.vocabulary import Confidence, Known
@@ -328,7 +328,7 @@ class FindUnusedParameters(Rule):
     def _report(self, subject: Wrapping | Call, confidence: Confidence) -> Finding:
         return self.finding(
             subject,
-            f"`{subject.text}` makes DDP walk the autograd graph for unused parameters at every step",
+            f"{quote(subject.text)} makes DDP walk the autograd graph for unused parameters at every step",
             help="Drop find_unused_parameters=True, or pass static_graph=True where the same ones go unused each time",
             confidence=confidence,
         )

@@ -12,7 +12,7 @@ from trainlint.fixes.recipe import (
     SetArgument,
 )
 from trainlint.lint.finding import Family, Finding, RelatedSite
-from trainlint.lint.rule import Rule, invalid, valid
+from trainlint.lint.rule import Rule, invalid, quote, valid
 from trainlint.probe.evidence import Evidence, Measurement, RankEvidence, Source, Verdict, judge_condition
 from trainlint.semantics.project import DatasetKind, Loader, Project
 from trainlint.semantics.values import NONE
@@ -346,7 +346,7 @@ class LoaderNoDistributedSampler(Rule):
                 entry = loader.context.entry
                 yield self.finding(
                     loader,
-                    f"`{loader.text}` gives every rank the whole dataset, so all ranks do the same work",
+                    f"{quote(loader.text)} gives every rank the whole dataset, so all ranks do the same work",
                     help="Pass sampler=DistributedSampler(dataset), and call its set_epoch in each epoch",
                     confidence=Confidence.HIGH if entry.data_parallel is Known.YES else Confidence.MEDIUM,
                     related=tuple(

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from trainlint.fixes.recipe import Applicability, Fix, ReplaceByPart, SetArgument
 from trainlint.lint.finding import Family, Finding
-from trainlint.lint.rule import Rule, invalid, valid
+from trainlint.lint.rule import Rule, invalid, quote, valid
 from trainlint.probe.evidence import Evidence, Verdict, judge_copies
 from trainlint.semantics.project import Project, Transfer
 from trainlint.semantics.vocabulary import Place
@@ -324,7 +324,7 @@ class CpuTensorThenCuda(Rule):
             if transfer.factory in FACTORIES and transfer.target is Place.DEVICE and transfer.context.hot:
                 yield self.finding(
                     transfer,
-                    f"`{transfer.text}` makes a tensor on the host and copies it to the GPU at every step",
+                    f"{quote(transfer.text)} makes a tensor on the host and copies it to the GPU at every step",
                     help="Make it on the device with `device=`, or once before the loop",
                 )
 

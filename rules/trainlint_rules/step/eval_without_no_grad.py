@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from trainlint.fixes.recipe import Applicability, DecorateFunction, EnsureImport, Fix, GuardBlock
 from trainlint.lint.finding import Family, Finding
-from trainlint.lint.rule import Rule, invalid, valid
+from trainlint.lint.rule import Rule, invalid, quote, valid
 from trainlint.probe.evidence import Evidence, Verdict, judge_condition
 from trainlint.semantics.project import EvaluationForward, Project
 from trainlint.semantics.vocabulary import Frequency, GradMode, Region
@@ -301,7 +301,7 @@ class EvalWithoutNoGrad(Rule):
             if _per_batch(forward) and forward.context.grad is GradMode.ENABLED and not forward.frozen_inputs:
                 yield self.finding(
                     forward,
-                    f"`{forward.text}` records gradients during evaluation, where no backward pass uses them",
+                    f"{quote(forward.text)} records gradients during evaluation, where no backward pass uses them",
                     help="Evaluate under `torch.no_grad()` or `torch.inference_mode()`",
                 )
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from trainlint.fixes.recipe import Applicability, EnsureImport, Fix, GuardStatement
 from trainlint.lint.finding import Family, Finding
-from trainlint.lint.rule import Rule, invalid, valid
+from trainlint.lint.rule import Rule, invalid, quote, valid
 from trainlint.probe.evidence import Evidence, Measurement, Source, Verdict, judge_condition
 from trainlint.semantics.project import Project, Report, ReportKind
 from trainlint.semantics.vocabulary import Confidence, Frequency, GuardKind, Known, Region
@@ -312,7 +312,7 @@ class EveryRankPrint(Rule):
             if report.context.entry.distributed is Known.YES and _repeats(report) and not _one_rank_speaks(report):
                 yield self.finding(
                     report,
-                    f"`{report.text}` writes the same line on every rank, and {report.context.why}",
+                    f"{quote(report.text)} writes the same line on every rank, and {report.context.why}",
                     help="Print on one rank: put it under `rank == 0`",
                     confidence=Confidence.LOW if report.names_rank else Confidence.HIGH,
                 )

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from trainlint.fixes.recipe import Applicability, Fix, ReplaceExpression
 from trainlint.lint.finding import Family, Finding
-from trainlint.lint.rule import Rule, invalid, valid
+from trainlint.lint.rule import Rule, invalid, quote, valid
 from trainlint.probe.evidence import Evidence, Measurement, Source, Verdict, judge_condition
 from trainlint.semantics.project import KeptGraph, Project
 from trainlint.semantics.vocabulary import Frequency, GradMode, Region
@@ -263,7 +263,7 @@ class LossKeepsGraph(Rule):
             if not kept.backpropagated and _per_batch(kept):
                 yield self.finding(
                     kept,
-                    f"`{kept.text}` keeps the autograd graph of every step alive in `{kept.target}`",
+                    f"{quote(kept.text)} keeps the autograd graph of every step alive in {quote(kept.target)}",
                     help="Collect `.detach()` of it, and read the value where it is logged",
                 )
 

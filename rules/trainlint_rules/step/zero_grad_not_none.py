@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from trainlint.fixes.recipe import Applicability, Fix, RemoveArgument, SetArgument
 from trainlint.lint.finding import Family, Finding
-from trainlint.lint.rule import Rule, invalid, valid
+from trainlint.lint.rule import Rule, invalid, quote, valid
 from trainlint.probe.evidence import Evidence, Verdict, judge_memsets
 from trainlint.semantics.project import Call, Project
 from trainlint.semantics.values import Tensor
@@ -206,7 +206,7 @@ class ZeroGradNotNone(Rule):
             if call.context.hot and not call.context.entry.reads_zero_gradients and _fills(call, project):
                 yield self.finding(
                     call,
-                    f"`{call.text}` fills gradients with zeros at every step, and the backward pass adds to them",
+                    f"{quote(call.text)} fills gradients with zeros at every step, and the backward pass adds to them",
                     help="Set gradients to None: the backward pass then writes them once",
                 )
 

@@ -33,7 +33,7 @@ from collections.abc import Iterator
 
 from trainlint.fixes.recipe import Applicability, Fix, RemoveStatement
 from trainlint.lint.finding import Family, Finding, Severity
-from trainlint.lint.rule import Rule, invalid, valid
+from trainlint.lint.rule import Rule, invalid, quote, valid
 from trainlint.probe.evidence import Evidence, Verdict, judge_calls
 from trainlint.semantics.project import Project
 from trainlint.semantics.vocabulary import GuardKind
@@ -135,7 +135,7 @@ class $class_name(Rule):
             if call.context.hot and not call.context.under(GuardKind.INTERVAL, GuardKind.DEBUG):
                 yield self.finding(
                     call,
-                    f"`{call.text}` makes the host wait for all work of the GPU at every step",
+                    f"{quote(call.text)} makes the host wait for all work of the GPU at every step",
                     help="Remove it, or wait at an interval only",
                 )
 
