@@ -265,6 +265,15 @@ def _table_of(file: Path) -> dict[str, object]:
     return table
 
 
+def chain_of(file: Path) -> list[Path]:
+    """The configuration file and those that it extends, the file first.
+
+    Raises:
+        ConfigError: one of them cannot be read.
+    """
+    return [one for one, _ in _chain(file)]
+
+
 def _chain(file: Path) -> list[tuple[Path, dict[str, object]]]:
     """The file and what it extends, the file first, with the settings of each."""
     chain: list[tuple[Path, dict[str, object]]] = []

@@ -9,13 +9,16 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from trainlint.fixes.recipe import Applicability, Fix
 from trainlint.lint.finding import Family, Finding, RelatedSite, Severity
 from trainlint.probe.evidence import Evidence, Status, Verdict
 from trainlint.semantics.project import Context, NameUse, Project, Site
 from trainlint.semantics.vocabulary import Confidence
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 SECTIONS = (
     "What it does",
@@ -94,7 +97,7 @@ class Occurrence(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RuleOptions:
-    """What the configuration says to a rule: its own table, validated by the rule's `Options` model."""
+    """What the configuration says to a rule: its own table, validated by the rule's `options_model`."""
 
     values: dict[str, object] = field(default_factory=dict)
 
@@ -115,6 +118,10 @@ class Rule:
     torch: ClassVar[tuple[tuple[int, int] | None, tuple[int, int] | None]] = (None, None)
     """First and last torch release that the rule holds for; None where it is open."""
     examples: ClassVar[tuple[Example, ...]] = ()
+    options_model: ClassVar[type[BaseModel] | None] = None
+    """Validates the rule's table in the configuration; None where the rule has no options."""
+    options: RuleOptions = RuleOptions()
+    """What the rule's table says; the engine sets it before `check`."""
 
     def check(self, project: Project) -> Iterator[Finding]:
         """Yield a finding for each record of the project that the rule is about."""

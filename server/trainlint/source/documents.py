@@ -85,7 +85,7 @@ def read_document(path: Path) -> Document:
     Raises:
         Unreadable: with the reason.
     """
-    return decode(path, _read(path))
+    return decode(path, read_bytes(path))
 
 
 def decode(path: Path, data: bytes) -> Document:
@@ -170,8 +170,12 @@ def _too_large(size: int) -> str:
     return f"is too large: {size / 1024 / 1024:.1f} MB, and the limit is {SIZE_LIMIT // 1024 // 1024} MB"
 
 
-def _read(path: Path) -> bytes:
-    """The bytes of a regular file. Nothing else is opened: a FIFO would block, a device could act."""
+def read_bytes(path: Path) -> bytes:
+    """The bytes of a regular file. Nothing else is opened: a FIFO would block, a device could act.
+
+    Raises:
+        Unreadable: with the reason.
+    """
     try:
         _require_regular(path.stat().st_mode)
         flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
