@@ -227,7 +227,7 @@ class DataParallel(Rule):
             if wrapping.library in DATA_PARALLEL and wrapping.trains:
                 yield self.finding(
                     wrapping,
-                    f"{quote(wrapping.text)} drives all GPUs from one process and copies the model to them at every step",
+                    f"{quote(wrapping.text)} drives all GPUs from one process, and copies the model at every step",
                     help="Use DistributedDataParallel with one process a GPU, started by torchrun",
                     severity=Severity.HINT if _is_fallback(wrapping) else None,
                 )
