@@ -280,7 +280,7 @@ class Bf16Gradscaler(Rule):
             if _is_on(scaler) and _trains_in_bfloat16(project, scaler.context.entry):
                 yield self.finding(
                     scaler,
-                    f"{quote(scaler.text)} unscales and checks every gradient at each step, which bfloat16 does not need",
+                    f"{quote(scaler.text)} unscales and checks all gradients at each step, though bfloat16 needs neither",
                     help="Drop the scaler: call loss.backward() and optimizer.step()",
                 )
 
