@@ -166,12 +166,11 @@ def _bracket(glob: str, at: int) -> tuple[str, int]:
             end = close + 2
             continue
         first, end = _class_character(glob, end)
+        items.append(re.escape(first))
         if glob.startswith("-", end) and glob[end + 1 : end + 2] not in ("", "]"):
             last, end = _class_character(glob, end + 1)
-            # An empty range is allowed in a glob, not in a regular expression.
+            # A range that runs backwards is allowed in a glob, where it holds its first character only.
             items.append(f"{re.escape(first)}-{re.escape(last)}" if first <= last else "")
-        else:
-            items.append(re.escape(first))
     if end >= len(glob):
         return _NOTHING, len(glob)
     content = "".join(items)

@@ -229,12 +229,14 @@ class Suppressions:
         line_start = self.index.starts[row - 1]
         line_end = line_start + len(self.index.line(row))
         before = text[line_start : suppression.start]
-        if suppression.end < line_end:
+        is_last = suppression.end == line_end
+        if before.strip():
+            end = suppression.end if is_last else self.index.offsets(suppression.span)[1]
+            return self.index.span(line_start + len(before.rstrip()), end)
+        if not is_last:
             return self.index.span(suppression.start, suppression.end)
-        if not before.strip():
-            next_row = self.index.starts[row] if row < self.index.rows else line_end
-            return self.index.span(line_start, next_row)
-        return self.index.span(line_start + len(before.rstrip()), suppression.end)
+        next_row = self.index.starts[row] if row < self.index.rows else line_end
+        return self.index.span(line_start, next_row)
 
     def _read(self, comment: Comment) -> None:
         text = self.index.text
