@@ -34,7 +34,7 @@ def losses_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Program, Pa
 
 
 def copy_and_fix(target: Path, *flags: str) -> Path:
-    shutil.copytree(EXAMPLES, target, ignore=shutil.ignore_patterns("out", "runs", "__pycache__"))
+    shutil.copytree(EXAMPLES, target, ignore=shutil.ignore_patterns("out", "__pycache__"))
     lint(target, "--fix", *flags)
     return target
 
