@@ -1,0 +1,19 @@
+"""The fix that two rules share: report every few steps instead of at each one."""
+
+from __future__ import annotations
+
+from trainlint.fixes.recipe import Applicability, Fix, GuardStatement
+from trainlint.semantics.project import Report
+
+INTERVAL = 50
+"""Steps between two reports. Also Lightning's default for `log_every_n_steps`, and the baseline of 50 steps over which
+throughput is compared (articles 000 and 003)."""
+
+
+def report_at_interval(report: Report, what: str) -> Fix:
+    """Put the report under an interval guard, where a name counts the steps; else say so."""
+    message = f"{what} every {INTERVAL} steps"
+    counter = report.context.counter
+    if not counter or not report.stands_alone:
+        return Fix(Applicability.DISPLAY, message)
+    return Fix(Applicability.UNSAFE, message, (GuardStatement(report.site, f"{counter} % {INTERVAL} == 0"),))

@@ -1,0 +1,385 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainlint.fixes.recipe import Applicability, Fix, ReplaceExpression
+from trainlint.lint.finding import Family, Finding
+from trainlint.lint.rule import Rule, invalid, quote, valid
+from trainlint.probe.evidence import Evidence, Verdict, judge_syncs
+from trainlint.semantics.project import Project, SyncKind, SyncPoint
+from trainlint.semantics.vocabulary import Confidence, GuardKind
+
+WHAT_IT_DOES = {
+    SyncKind.READ: "waits for the GPU",
+    SyncKind.COPY: "copies to the host and waits for the GPU",
+    SyncKind.FORMAT: "formats a GPU tensor, which waits for the GPU,",
+    SyncKind.INDEX: "needs a value from the GPU as an index, and waits for it,",
+}
+
+
+class SyncInStep(Rule):
+    """The host waits for the GPU at every training step to read a value.
+
+    ## What it does
+    Reports expressions that read a device value on the host, per training step: `.item()`, `.tolist()`, `.cpu()`,
+    `.numpy()`, `float(t)`, `int(t)`, formatting a tensor, slicing by device bounds. It follows calls into helpers,
+    methods and other files.
+
+    ## Why it is slow
+    PyTorch queues work on the GPU and runs ahead. Reading a value stops that: the host waits until all queued work is
+    done, and only then launches the next kernels, during which the GPU idles. The cost is small per read and paid at
+    every step.
+
+    ## When it is fine
+    Every N steps (`if step % log_every == 0`), once per epoch, in evaluation. A test for gradient accumulation does not
+    thin out, since it may let every step pass; neither does a feature flag. Values that live on the host cost nothing.
+
+    ## Example
+    ```python
+    for images, labels in loader:
+        loss = step(images, labels)
+        total += loss.item()
+    ```
+
+    ## Use instead
+    ```python
+    total = torch.zeros((), device=device)
+    for step_number, (images, labels) in enumerate(loader):
+        loss = step(images, labels)
+        total += loss.detach()
+        if step_number % 50 == 0:
+            print(total.item() / (step_number + 1))
+    ```
+
+    ## Fix safety
+    Never safe: a number becomes a tensor, and what is printed changes. Where the value read is only added to a running
+    total or appended to a list, the fix adds `.detach()` of it instead, and the one read happens where the total is
+    used. Elsewhere it is advice.
+
+    ## How the probe confirms it
+    By the host's waits at this line, from a GPU trace. Without an accelerator nothing waits, and the verdict stays open.
+
+    ## References
+    - Many short stalls in the step come from print, .item(), logging (article 000).
+    - PyTorch, avoid unnecessary CPU-GPU synchronization:
+      https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization
+    """
+
+    code, name, family = "TL201", "sync-in-step", Family.STEP
+    fix_class = Applicability.UNSAFE
+    confirmed_by = "sync stacks on this line × wait per call"
+    examples = (
+        invalid(
+            """
+            import torch
+            from torch import nn
+            from torch.utils.data import DataLoader
+            from torchvision import datasets, transforms
+
+            device = "cuda"
+            loader = DataLoader(datasets.CIFAR10("data", transform=transforms.ToTensor()), batch_size=128)
+            model = nn.Sequential(nn.Flatten(), nn.Linear(3072, 10)).to(device)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for epoch in range(20):
+                total, correct = 0.0, 0
+                for images, labels in loader:
+                    images, labels = images.to(device), labels.to(device)
+                    outputs = model(images)
+                    loss = nn.functional.cross_entropy(outputs, labels)
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+                    total += loss.item()  # expect: TL201
+                    correct += (outputs.argmax(1) == labels).sum().item()  # expect: TL201
+                print(epoch, total, correct)
+            """,
+            because="two reads per step, for figures that are shown once per epoch",
+            fixed="""
+            import torch
+            from torch import nn
+            from torch.utils.data import DataLoader
+            from torchvision import datasets, transforms
+
+            device = "cuda"
+            loader = DataLoader(datasets.CIFAR10("data", transform=transforms.ToTensor()), batch_size=128)
+            model = nn.Sequential(nn.Flatten(), nn.Linear(3072, 10)).to(device)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for epoch in range(20):
+                total, correct = 0.0, 0
+                for images, labels in loader:
+                    images, labels = images.to(device), labels.to(device)
+                    outputs = model(images)
+                    loss = nn.functional.cross_entropy(outputs, labels)
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+                    total += loss.detach()
+                    correct += (outputs.argmax(1) == labels).sum().detach()
+                print(epoch, total, correct)
+            """,
+        ),
+        invalid(
+            """
+            import torch
+            from torch import nn
+            from torch.utils.data import DataLoader
+
+            from meters import Meter
+            from training import clip_gradients
+
+            loader = DataLoader(torch.load("inputs.pt"), batch_size=64)
+            model = nn.Linear(32, 1).cuda()
+            optimizer = torch.optim.AdamW(model.parameters())
+            meter = Meter()
+            for inputs in loader:
+                loss = model(inputs.cuda()).square().mean()
+                optimizer.zero_grad()
+                loss.backward()
+                norm = clip_gradients(model.parameters(), 1.0)
+                optimizer.step()
+                meter.update(loss)
+            """,
+            because="the reads are behind calls, in other files, one of them for every parameter",
+            others={
+                "training.py": """
+                def clip_gradients(parameters, limit):
+                    total = 0.0
+                    for parameter in parameters:
+                        total += parameter.grad.norm(2).item() ** 2  # expect: TL201
+                    return min(1.0, limit / total**0.5)
+                """,
+                "meters.py": """
+                class Meter:
+                    def __init__(self):
+                        self.values = []
+
+                    def update(self, value):
+                        self.values.append(float(value))  # expect: TL201
+                """,
+            },
+        ),
+        invalid(
+            """
+            import torch
+            from torch import nn
+
+            steps_per_update = 4
+
+
+            class Queue(nn.Module):
+                def __init__(self, size):
+                    super().__init__()
+                    self.encoder = nn.Linear(128, 64)
+                    self.register_buffer("keys", torch.randn(size, 64))
+                    self.register_buffer("position", torch.zeros(1, dtype=torch.long))
+
+                def forward(self, images):
+                    keys = self.encoder(images)
+                    start = int(self.position)  # expect: TL201
+                    self.keys[start : start + len(keys)] = keys.detach()
+                    self.position[0] = (start + len(keys)) % len(self.keys)
+                    return (keys @ self.keys.T).logsumexp(1).mean()
+
+
+            model = Queue(4096).cuda()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for step in range(10_000):
+                loss = model(torch.randn(64, 128, device="cuda"))
+                loss.backward()
+                if (step + 1) % steps_per_update == 0:
+                    print(f"loss {loss}")  # expect: TL201
+                    optimizer.step()
+                    optimizer.zero_grad()
+            """,
+            because="int() of a buffer and an f-string read as .item() does; an accumulation test does not thin out",
+        ),
+        invalid(
+            """
+            import lightning as L
+            import torch
+            from torch import nn
+            from torch.utils.data import DataLoader
+
+
+            class Regression(L.LightningModule):
+                def __init__(self):
+                    super().__init__()
+                    self.model = nn.Linear(32, 1)
+                    self.losses = []
+
+                def training_step(self, batch, batch_idx):
+                    loss = self.model(batch).square().mean()
+                    self.losses.append(loss.detach().cpu().numpy())  # expect: TL201
+                    return loss
+
+                def configure_optimizers(self):
+                    return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+            trainer = L.Trainer(accelerator="gpu", max_epochs=3)
+            trainer.fit(Regression(), DataLoader(torch.load("inputs.pt"), batch_size=64))
+            """,
+            because="Lightning calls training_step per step",
+        ),
+        valid(
+            """
+            import torch
+            from torch import nn
+            from torch.utils.data import DataLoader
+
+            loader = DataLoader(torch.load("inputs.pt"), batch_size=64)
+            model = nn.Linear(32, 1).cuda()
+            optimizer = torch.optim.AdamW(model.parameters())
+            for step, inputs in enumerate(loader):
+                loss = model(inputs.cuda()).square().mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                if step % 100 == 0:
+                    print(step, loss.item())
+                if step % 100:
+                    continue
+                print("norm", float(model.weight.norm()))
+            """,
+            because="behind interval guards, one of them an early exit",
+        ),
+        valid(
+            """
+            import torch
+            from torch import nn
+            from torch.utils.data import DataLoader
+
+
+            @torch.no_grad()
+            def evaluate(model, loader):
+                losses = []
+                for inputs in loader:
+                    losses.append(model(inputs.cuda()).square().mean().item())
+                return sum(losses) / len(losses)
+
+
+            loader = DataLoader(torch.load("inputs.pt"), batch_size=64)
+            test_loader = DataLoader(torch.load("test.pt"), batch_size=64)
+            model = nn.Linear(32, 1).cuda()
+            optimizer = torch.optim.AdamW(model.parameters())
+            for epoch in range(10):
+                for inputs in loader:
+                    loss = model(inputs.cuda()).square().mean()
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+                print(epoch, loss.item(), evaluate(model, test_loader))
+            """,
+            because="evaluation, and once per epoch",
+        ),
+        valid(
+            """
+            import numpy as np
+            import torch
+            from torch import nn
+            from torch.utils.data import DataLoader
+
+            loader = DataLoader(torch.load("inputs.pt"), batch_size=64)
+            model = nn.Linear(32, 1).cuda()
+            optimizer = torch.optim.AdamW(model.parameters())
+            weights = np.linspace(1.0, 0.1, 1000)
+            seen = 0
+            for step, inputs in enumerate(loader):
+                seen += inputs.shape[0]
+                weight = weights[step % 1000].item()
+                mean = inputs.mean().item()
+                loss = model((inputs - mean).cuda()).square().mean() * weight
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            print(seen)
+            """,
+            because="numpy values, sizes and batches that have not left the host are host values",
+        ),
+        valid(
+            """
+            import torch
+            from torch import nn
+            from torch.utils.data import DataLoader
+
+            loader = DataLoader(torch.load("inputs.pt"), batch_size=64)
+            model = nn.Linear(32, 1)
+            optimizer = torch.optim.AdamW(model.parameters())
+            total = 0.0
+            for inputs in loader:
+                loss = model(inputs).square().mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                total += loss.item()
+            print(total)
+            """,
+            because="the job trains on the CPU: there is nothing to wait for",
+        ),
+        valid(
+            """
+            import torch
+            from torch import nn
+            from torch.utils.data import DataLoader
+
+
+            class Meter:
+                def __init__(self):
+                    self.total = torch.zeros((), device="cuda")
+                    self.count = 0
+
+                def update(self, value):
+                    self.total += value
+                    self.count += 1
+
+                def average(self):
+                    return (self.total / self.count).item()
+
+
+            loader = DataLoader(torch.load("inputs.pt"), batch_size=64)
+            model = nn.Linear(32, 1).cuda()
+            optimizer = torch.optim.AdamW(model.parameters())
+            meter = Meter()
+            for inputs in loader:
+                loss = model(inputs.cuda()).square().mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                meter.update(loss.detach())
+            print(meter.average())
+            """,
+            because="the meter keeps a tensor and reads it at the end",
+        ),
+    )
+
+    def check(self, project: Project) -> Iterator[Finding]:
+        for sync in project.syncs:
+            if sync.kind in WHAT_IT_DOES and _waits_in_training(sync):
+                yield self.finding(
+                    sync,
+                    f"{quote(sync.text)} {WHAT_IT_DOES[sync.kind]} {sync.context.frequency.phrase}",
+                    help="Keep the value on the device (`detach()`) and read it every few steps",
+                    confidence=Confidence.HIGH if sync.value.proved else Confidence.MEDIUM,
+                )
+
+    def fix(self, finding: Finding) -> Fix | None:
+        sync = finding.subject
+        if isinstance(sync, SyncPoint) and sync.kind is SyncKind.READ and sync.accumulated and sync.operand:
+            kept = f"{sync.operand}.detach()"
+            return Fix(
+                Applicability.UNSAFE,
+                f"Add up `{kept}` on the device, and read the total where it is used",
+                (ReplaceExpression(sync.site, kept),),
+            )
+        return Fix(
+            Applicability.DISPLAY,
+            "Keep the value on the device with `.detach()`, and read it under a test such as `step % 50 == 0`",
+        )
+
+    def judge(self, finding: Finding, evidence: Evidence) -> Verdict:
+        return judge_syncs(evidence, finding.site)
+
+
+def _waits_in_training(sync: SyncPoint) -> bool:
+    on_the_hot_path = sync.context.hot and sync.context.routine
+    return on_the_hot_path and sync.on_device and not sync.context.under(GuardKind.NOT_DEVICE)
