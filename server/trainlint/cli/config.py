@@ -11,13 +11,17 @@ from trainlint.cli.failure import Failure
 from trainlint.config.discovery import DEFAULT, Overrides, Resolved, resolve
 
 
+def parser() -> VerbParser:
+    verb = VerbParser("config", "[PATH] [OPTIONS]", "Print the settings that hold for a file or a folder.")
+    verb.add_argument("path", nargs="?", type=Path, default=Path(), metavar="PATH", help="default: .")
+    verb.add_argument("--config", action="append", default=[], metavar="FILE|KEY=VALUE", help="as `check` takes it")
+    verb.add_argument("--isolated", action="store_true", help="ignore all configuration files")
+    verb.add_argument("--output-format", choices=("text", "json"), default="text", help="default: text")
+    return verb
+
+
 def main(arguments: Sequence[str]) -> int:
-    parser = VerbParser("config", "[PATH] [OPTIONS]", "Print the settings that hold for a file or a folder.")
-    parser.add_argument("path", nargs="?", type=Path, default=Path(), metavar="PATH", help="default: .")
-    parser.add_argument("--config", action="append", default=[], metavar="FILE|KEY=VALUE", help="as `check` takes it")
-    parser.add_argument("--isolated", action="store_true", help="ignore all configuration files")
-    parser.add_argument("--output-format", choices=("text", "json"), default="text", help="default: text")
-    found = parser.parse(arguments)
+    found = parser().parse(arguments)
     if not found.path.exists():
         raise Failure(f"{found.path}: no such file or folder")
     resolved = resolve(found.path, Overrides.parse(found.config, isolated=found.isolated))

@@ -12,10 +12,14 @@ from trainlint.lint.registry import load_registry
 from trainlint.lint.rule import Rule
 
 
+def parser() -> VerbParser:
+    verb = VerbParser("rules", "[--output-format text|json]", "List all rules, those of installed rule packs too.")
+    verb.add_argument("--output-format", choices=("text", "json"), default="text", help="default: text")
+    return verb
+
+
 def main(arguments: Sequence[str]) -> int:
-    parser = VerbParser("rules", "[--output-format text|json]", "List all rules, those of installed rule packs too.")
-    parser.add_argument("--output-format", choices=("text", "json"), default="text", help="default: text")
-    as_json = parser.parse(arguments).output_format == "json"
+    as_json = parser().parse(arguments).output_format == "json"
     registry = load_registry()
     for warning in registry.warnings:
         print(f"trainlint: warning: {warning}", file=sys.stderr)

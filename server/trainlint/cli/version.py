@@ -8,10 +8,14 @@ from trainlint import __version__
 from trainlint.cli.arguments import VerbParser
 
 
+def parser() -> VerbParser:
+    verb = VerbParser("version", "[--output-format text|json]", "Print the version.")
+    verb.add_argument("--output-format", choices=("text", "json"), default="text", help="default: text")
+    return verb
+
+
 def main(arguments: Sequence[str]) -> int:
-    parser = VerbParser("version", "[--output-format text|json]", "Print the version.")
-    parser.add_argument("--output-format", choices=("text", "json"), default="text", help="default: text")
-    if parser.parse(arguments).output_format == "json":
+    if parser().parse(arguments).output_format == "json":
         import json
 
         print(json.dumps({"version": __version__}))

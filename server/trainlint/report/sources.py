@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import NamedTuple
 
 from trainlint.fixes.edits import CannotFix
+from trainlint.fixes.recipe import Fix
 from trainlint.lint.result import Position, Reported
+from trainlint.semantics.context import Site
 from trainlint.source.documents import Document, Unreadable, decode, read_document
 
 
@@ -49,12 +52,12 @@ class Sources:
         """Return what the finding's fix changes; nothing for advice, and where the fix does not apply to the text."""
         fix = reported.finding.fix
         document = self.document(reported.path)
-        if fix is None or not fix.recipes or document is None:
+        if fix is None or document is None or target_of(fix) != reported.path:
             return []
         from trainlint.fixes.realize import realize
 
         try:
-            edits = realize(fix, document)
+            edits = realize(fix, document.text)
         except CannotFix:
             return []
         placed = []
@@ -63,3 +66,14 @@ class Sources:
             end_row, end_column = document.index.position(edit.end)
             placed.append(PlacedEdit(edit.content, Position(row, column + 1), Position(end_row, end_column + 1)))
         return placed
+
+
+def target_of(fix: Fix) -> Path | None:
+    """Return the one file that the fix changes; None for advice."""
+    paths = {
+        value.path
+        for recipe in fix.recipes
+        for value in (getattr(recipe, entry.name) for entry in fields(recipe))
+        if isinstance(value, Site)
+    }
+    return paths.pop() if len(paths) == 1 else None

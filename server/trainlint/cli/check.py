@@ -1,0 +1,164 @@
+"""`trainlint check`: lint, fix, report."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TextIO
+
+from trainlint.cli.check_arguments import CheckArguments, parse, parser
+from trainlint.cli.failure import Failure
+from trainlint.cli.fixing import Outcome, applicable_kinds, fix_until_stable, write
+from trainlint.cli.program import FINDINGS
+from trainlint.cli.summary import changes_line, summary_lines
+from trainlint.cli.terminal import wants_colour
+from trainlint.lint.engine import CheckOptions, check
+from trainlint.lint.result import Result
+from trainlint.report.paths import shown
+from trainlint.report.sources import Sources
+from trainlint.report.view import View
+
+STDIN_NAME = Path("stdin.py")
+"""The file name of standard input where `--stdin-filename` gives none."""
+
+__all__ = ["main", "parser"]
+
+
+def main(arguments: Sequence[str]) -> int:
+    return _Run(parse(arguments)).status()
+
+
+class _Run:
+    """One run of the verb."""
+
+    def __init__(self, arguments: CheckArguments) -> None:
+        self.arguments = arguments
+        self.started = time.perf_counter()
+        self.folder = Path.cwd()
+        self.paths: tuple[Path, ...] = tuple(Path(path) for path in arguments.paths)
+        self.standard_input: Mapping[Path, bytes] = {}
+        if arguments.reads_standard_input:
+            name = Path(os.path.abspath(arguments.stdin_filename or STDIN_NAME))  # noqa: PTH100 - keeps links
+            self.paths = (name,)
+            self.standard_input = {name: sys.stdin.buffer.read()}
+
+    def status(self) -> int:
+        """Do it all and return the exit status."""
+        arguments = self.arguments
+        outcome = self._outcome()
+        if arguments.diff:
+            self._write_report(self._diff(outcome))
+        elif arguments.fix and self.standard_input:
+            self._print_source(outcome)
+        elif arguments.fix:
+            outcome = write(outcome, self._check)
+        self._warn(outcome)
+        if not arguments.fix_only:
+            self._report(outcome.result, View(self.folder, Sources(outcome.texts), self._colour()))
+        self._summarize(outcome)
+        return self._exit_status(outcome)
+
+    def _outcome(self) -> Outcome:
+        if not self.arguments.fix:
+            return Outcome(self._check(self.standard_input), self.standard_input)
+        return fix_until_stable(self._check, self.standard_input, applicable_kinds(self.arguments.unsafe_fixes))
+
+    def _check(self, texts: Mapping[Path, bytes]) -> Result:
+        arguments = self.arguments
+        options = CheckOptions(
+            overrides=arguments.overrides,
+            config_file=arguments.config_file,
+            isolated=arguments.isolated,
+            force_exclude=arguments.force_exclude,
+            cache=arguments.cache,
+            cache_dir=arguments.cache_dir,
+            jobs=arguments.jobs,
+            min_severity=arguments.min_severity,
+            texts=texts,
+            verbose=arguments.verbose,
+        )
+        return check(self.paths, options)
+
+    def _diff(self, outcome: Outcome) -> Iterator[str]:
+        from trainlint.fixes.diff import unified
+
+        for change in outcome.changes:
+            path = shown(change.path, self.folder).replace("\\", "/")
+            yield unified(path, change.document.text, change.text)
+
+    def _print_source(self, outcome: Outcome) -> None:
+        """Print what standard input became, byte for byte."""
+        (path,) = self.standard_input
+        sys.stdout.buffer.write(outcome.texts[path])
+
+    def _report(self, result: Result, view: View) -> None:
+        if not self.arguments.statistics:
+            self._write_report(self.arguments.format.load()(result, view))
+            return
+        from trainlint.report.statistics import as_json, as_text, count_by_rule
+
+        counts = count_by_rule(result.findings, applicable_kinds(self.arguments.unsafe_fixes))
+        self._write_report([as_json(counts) if self.arguments.format.name == "json" else as_text(counts)])
+
+    def _write_report(self, pieces: Iterable[str]) -> None:
+        file = self.arguments.output_file
+        if file is None:
+            self._report_stream().writelines(pieces)
+            return
+        try:
+            with file.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as stream:
+                stream.writelines(pieces)
+        except OSError as error:
+            raise Failure(
+                f"`--output-file {file}` cannot be written: {(error.strerror or str(error)).lower()}"
+            ) from error
+
+    def _report_stream(self) -> TextIO:
+        """Where findings go: to standard error if standard output has the fixed source."""
+        takes_source = self.arguments.fix and self.standard_input and not self.arguments.diff
+        return sys.stderr if takes_source else sys.stdout
+
+    def _colour(self) -> bool:
+        arguments = self.arguments
+        if not arguments.format.for_people or (arguments.output_file is not None and arguments.colour != "always"):
+            return False
+        return wants_colour(arguments.colour, self._report_stream())
+
+    def _warn(self, outcome: Outcome) -> None:
+        for problem in outcome.problems:
+            print(f"trainlint: warning: {problem}", file=sys.stderr)
+        if not self.arguments.quiet:
+            for warning in outcome.result.warnings:
+                print(f"trainlint: warning: {warning}", file=sys.stderr)
+
+    def _summarize(self, outcome: Outcome) -> None:
+        arguments = self.arguments
+        if arguments.quiet or not (arguments.format.for_people or arguments.fix_only or arguments.verbose):
+            return
+        if arguments.fix_only:
+            print(changes_line(outcome.fixed, len(outcome.changes), written=not arguments.diff), file=sys.stderr)
+        else:
+            for line in summary_lines(
+                outcome.result.findings,
+                fixed=outcome.fixed,
+                checked_files=outcome.result.checked_files,
+                fixing=arguments.fix,
+                unsafe_fixes=arguments.unsafe_fixes,
+            ):
+                print(line, file=sys.stderr)
+        if arguments.verbose:
+            print(f"Took {time.perf_counter() - self.started:.2f} s.", file=sys.stderr)
+
+    def _exit_status(self, outcome: Outcome) -> int:
+        arguments = self.arguments
+        if arguments.exit_zero:
+            return 0
+        if arguments.diff:
+            return FINDINGS if outcome.changes else 0
+        if arguments.exit_non_zero_on_fix and outcome.changes:
+            return FINDINGS
+        remaining = outcome.problems if arguments.fix_only else outcome.result.findings
+        return FINDINGS if remaining else 0

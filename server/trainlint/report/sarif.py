@@ -1,0 +1,174 @@
+"""`--output-format sarif`: SARIF 2.1.0, https://docs.oasis-open.org/sarif/sarif/v2.1.0/, for code scanning."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from trainlint import __version__
+from trainlint.lint.finding import Severity
+from trainlint.lint.pages import DOCUMENTATION
+from trainlint.lint.registry import load_registry
+from trainlint.lint.result import Position, Reported, Result
+from trainlint.lint.rule import Rule
+from trainlint.report.fingerprint import fingerprints
+from trainlint.report.paths import repository_root, uri_of
+from trainlint.report.rule_page import page_of
+from trainlint.report.view import View
+
+Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
+Object: TypeAlias = dict[str, Json]
+
+LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note", Severity.HINT: "note"}
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+ROOT = "%SRCROOT%"
+"""The name that code hosts give to the top of the repository."""
+
+
+def render(result: Result, view: View) -> Iterator[str]:
+    base = repository_root(view.root)
+    reported_rules = _rules(result.findings)
+    index = {code: position for position, code in enumerate(reported_rules)}
+    identities = fingerprints(result.findings, view, base)
+    log: Object = {
+        "$schema": SCHEMA,
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {"driver": _driver(list(reported_rules.values()))},
+                "columnKind": "unicodeCodePoints",
+                "originalUriBaseIds": {ROOT: {"uri": base.as_uri() + "/"}},
+                "invocations": [_invocation(result)],
+                "results": [
+                    _result(reported, identity, index, view, base)
+                    for reported, identity in zip(result.findings, identities, strict=True)
+                ],
+            }
+        ],
+    }
+    yield json.dumps(log, indent=2, ensure_ascii=False) + "\n"
+
+
+def _rules(findings: Sequence[Reported]) -> dict[str, Object]:
+    """A descriptor of each rule that was reported, by code."""
+    known = load_registry().rules
+    first: dict[str, Reported] = {}
+    for reported in sorted(findings, key=lambda reported: reported.finding.code):
+        first.setdefault(reported.finding.code, reported)
+    return {code: _descriptor(reported, known.get(code)) for code, reported in first.items()}
+
+
+def _descriptor(reported: Reported, rule: type[Rule] | None) -> Object:
+    finding = reported.finding
+    descriptor: Object = {"id": finding.code, "name": finding.name, "helpUri": reported.url}
+    if rule is not None:
+        descriptor["shortDescription"] = {"text": rule.summary()}
+        descriptor["help"] = {"text": page_of(rule), "markdown": page_of(rule)}
+        descriptor["defaultConfiguration"] = {"enabled": rule.default, "level": LEVELS[rule.severity]}
+        descriptor["properties"] = {"tags": ["performance", rule.family.value]}
+    return descriptor
+
+
+def _driver(rules: list[Object]) -> Object:
+    return {
+        "name": "trainlint",
+        "version": __version__,
+        "semanticVersion": __version__,
+        "informationUri": DOCUMENTATION,
+        "rules": list(rules),
+    }
+
+
+def _invocation(result: Result) -> Object:
+    notifications: list[Json] = [{"level": "warning", "message": {"text": text}} for text in result.warnings]
+    return {"executionSuccessful": True, "toolExecutionNotifications": notifications}
+
+
+def _result(reported: Reported, identity: str, index: dict[str, int], view: View, base: Path) -> Object:
+    finding = reported.finding
+    result: Object = {
+        "ruleId": finding.code,
+        "ruleIndex": index[finding.code],
+        "level": LEVELS[finding.severity],
+        "message": {"text": _message(reported)},
+        "locations": [_location(reported, base)],
+        "partialFingerprints": {"trainlintFinding/v1": identity},
+        "properties": {"confidence": finding.confidence.label, "severity": finding.severity.label},
+    }
+    related = _related(reported, base)
+    if related:
+        result["relatedLocations"] = related
+    fix = _fix(reported, view, base)
+    if fix is not None:
+        result["fixes"] = [fix]
+    return result
+
+
+def _message(reported: Reported) -> str:
+    finding = reported.finding
+    sentences = [finding.message]
+    if reported.cell is not None:
+        sentences[0] = f"cell {reported.cell}, row {reported.location.row}: {finding.message}"
+    if finding.context is not None:
+        sentences.append(f"It {finding.context.why}")
+    if finding.help:
+        sentences.append(finding.help[0].upper() + finding.help[1:])
+    return "".join(f"{sentence.rstrip('.')}. " for sentence in sentences).rstrip()
+
+
+def _location(reported: Reported, base: Path) -> Object:
+    """Rows within a notebook's cell mean nothing to a file, so a notebook's findings are at its start."""
+    place: Object = {"artifactLocation": _artifact(reported.path, base)}
+    if reported.cell is None:
+        place["region"] = _region(reported.location, reported.end_location)
+    else:
+        place["region"] = {"startLine": 1, "startColumn": 1}
+    location: Object = {"physicalLocation": place}
+    if reported.finding.site.symbol:
+        location["logicalLocations"] = [{"fullyQualifiedName": reported.finding.site.symbol}]
+    return location
+
+
+def _related(reported: Reported, base: Path) -> list[Json]:
+    return [
+        {
+            "id": number,
+            "message": {"text": related.message},
+            "physicalLocation": {
+                "artifactLocation": _artifact(related.site.path, base),
+                "region": {"startLine": related.site.row, "endLine": related.site.end_row},
+            },
+        }
+        for number, related in enumerate(reported.finding.related, 1)
+    ]
+
+
+def _fix(reported: Reported, view: View, base: Path) -> Object | None:
+    """The fix where it has edits of a file's own rows."""
+    fix = reported.finding.fix
+    if fix is None or reported.cell is not None:
+        return None
+    replacements: list[Json] = [
+        {
+            "deletedRegion": _region(edit.location, edit.end_location),
+            "insertedContent": {"text": edit.content},
+        }
+        for edit in view.sources.edits(reported)
+    ]
+    if not replacements:
+        return None
+    return {
+        "description": {"text": f"{fix.message} ({fix.applicability.value})"},
+        "artifactChanges": [{"artifactLocation": _artifact(reported.path, base), "replacements": replacements}],
+    }
+
+
+def _artifact(path: Path, base: Path) -> Object:
+    uri = uri_of(path, base)
+    return {"uri": uri, "uriBaseId": ROOT} if path.is_relative_to(base) else {"uri": uri}
+
+
+def _region(start: Position, end: Position) -> Object:
+    return {"startLine": start.row, "startColumn": start.column, "endLine": end.row, "endColumn": end.column}
