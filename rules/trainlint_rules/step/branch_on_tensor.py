@@ -42,7 +42,7 @@ class BranchOnTensor(Rule):
     Advice without edits: when a check may come later is the author's choice.
 
     ## How the probe confirms it
-    By the host's waits at this line, from a GPU trace. Without an accelerator nothing waits, and the verdict stays open.
+    By the host's waits at this line, from a GPU trace. Without an accelerator nothing waits: the verdict stays open.
 
     ## References
     - Many short stalls in the step come from scattered host syncs (article 000).
@@ -232,7 +232,7 @@ class BranchOnTensor(Rule):
             if sync.kind is SyncKind.BRANCH and on_the_hot_path and on_device:
                 yield self.finding(
                     sync,
-                    f"{quote(sync.text)} decides on a GPU value, so the host waits for it {sync.context.frequency.phrase}",
+                    f"{quote(sync.text)} decides on a GPU value: the host waits for it {sync.context.frequency.phrase}",
                     help="Decide on the device (`torch.where`), or test every few steps",
                     confidence=Confidence.HIGH if sync.value.proved else Confidence.MEDIUM,
                 )

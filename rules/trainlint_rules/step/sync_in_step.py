@@ -57,7 +57,7 @@ class SyncInStep(Rule):
     used. Elsewhere it is advice.
 
     ## How the probe confirms it
-    By the host's waits at this line, from a GPU trace. Without an accelerator nothing waits, and the verdict stays open.
+    By the host's waits at this line, from a GPU trace. Without an accelerator nothing waits: the verdict stays open.
 
     ## References
     - Many short stalls in the step come from print, .item(), logging (article 000).
