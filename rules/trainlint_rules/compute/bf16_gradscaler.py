@@ -280,7 +280,7 @@ class Bf16Gradscaler(Rule):
             if _is_on(scaler) and _trains_in_bfloat16(project, scaler.context.entry):
                 yield self.finding(
                     scaler,
-                    f"{quote(scaler.text)} unscales and checks all gradients at each step, though bfloat16 needs neither",
+                    f"{quote(scaler.text)} unscales and checks all gradients at every step, for bfloat16 in vain",
                     help="Drop the scaler: call loss.backward() and optimizer.step()",
                 )
 
