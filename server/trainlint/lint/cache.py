@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import sqlite3
@@ -32,7 +32,7 @@ _TAG = """Signature: 8a477f597d28d172789f06886806bc55
 
 
 class Cache:
-    """Entries of the cache in one folder. Without a folder, nothing is found and nothing is kept."""
+    """Entries of the cache in one folder; without a folder, those of this run alone."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
@@ -49,21 +49,36 @@ class Cache:
 
     def get_many(self, kind: str, keys: Iterable[bytes]) -> Iterator[tuple[bytes, str]]:
         """Yield the entries that are there, by key."""
-        connection = self._open()
-        wanted = list(keys)
+        wanted = []
+        for key in keys:
+            if (value := self._new.get((kind, key))) is not None:
+                yield key, value
+            else:
+                wanted.append(key)
+        connection = self._open() if wanted else None
         if connection is None:
             return
         for start in range(0, len(wanted), _IN_ONE_QUERY):
             part = wanted[start : start + _IN_ONE_QUERY]
-            for key, value, checksum in self._rows(connection, kind, part):
+            for key, value, checksum in self._rows(connection, "key, value, checksum", kind, part):
                 if checksum == _checksum(kind, key, value):
                     self._used.add((kind, key))
                     yield key, value
 
+    def holds(self, kind: str, keys: Iterable[bytes]) -> set[bytes]:
+        """Return those of the keys for which there is an entry, unread and unverified."""
+        wanted = list(keys)
+        found = {key for key in wanted if (kind, key) in self._new}
+        connection = self._open()
+        if connection is not None:
+            for start in range(0, len(wanted), _IN_ONE_QUERY):
+                part = wanted[start : start + _IN_ONE_QUERY]
+                found.update(key for (key,) in self._rows(connection, "key", kind, part))
+        return found
+
     def put(self, kind: str, key: bytes, value: str) -> None:
-        """Keep an entry, once `save` is called."""
-        if self._folder is not None:
-            self._new[kind, key] = value
+        """Keep an entry; it reaches the disk once `save` is called."""
+        self._new[kind, key] = value
 
     def note_use(self, kind: str, keys: Iterable[bytes]) -> None:
         """Keep entries alive that this run would have needed, had not a later stage been answered already."""
@@ -137,11 +152,11 @@ class Cache:
         self.warning = f"the cache in {self._folder} cannot be used ({reason}); see --cache-dir and --no-cache"
         self._folder = None
 
-    def _rows(self, connection: sqlite3.Connection, kind: str, keys: list[bytes]) -> list[tuple[bytes, str, bytes]]:
+    def _rows(self, connection: sqlite3.Connection, columns: str, kind: str, keys: list[bytes]) -> list[Any]:
         import sqlite3
 
         marks = ",".join("?" * len(keys))
-        query = f"SELECT key, value, checksum FROM entries WHERE kind = ? AND key IN ({marks})"
+        query = f"SELECT {columns} FROM entries WHERE kind = ? AND key IN ({marks})"
         try:
             return connection.execute(query, (kind, *keys)).fetchall()
         except sqlite3.OperationalError:

@@ -1,12 +1,26 @@
-"""The engine behind `trainlint check`: from named paths to findings, reading no more than the answer needs."""
+"""The engine behind `trainlint check`: from named paths to findings, reading no more than the answer needs.
+
+What an unchanged project does not need is imported where it is needed: the parser, the rules, the settings' models.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import gc
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
+from trainlint.lint.cache import FOLDER, Cache
+from trainlint.lint.checking import Checked, ProjectCheck
+from trainlint.lint.governing import Governance
+from trainlint.lint.packs import Pack, fingerprint, installation_state, installed_packs
+from trainlint.lint.projects import ProjectFiles
 from trainlint.lint.result import Result
+from trainlint.source.discovery import context_files, discover, is_excluded, project_root
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +55,160 @@ def check(paths: Sequence[Path], options: CheckOptions | None = None) -> Result:
     """Lint the named files and folders.
 
     Findings of a file are the same however it was named. Standard input is a path of its own (the file name it is said
-    to have, existing or not) whose content stands in `options.texts`.
+    to have, existing or not) whose content stands in `options.texts`. A path that does not exist is an unreadable file.
 
     Raises:
-        ConfigurationError: a configuration file or an override is wrong; the message names file, key and spelling.
+        ConfigError: a configuration file or an override is wrong; the message names file, key and spelling.
     """
-    raise NotImplementedError
+    with _collector_paused():
+        return _Run([_absolute(path) for path in paths], options or CheckOptions()).result()
+
+
+class _Run:
+    def __init__(self, paths: Sequence[Path], options: CheckOptions) -> None:
+        self.paths = paths
+        self.options = options
+        self.texts = {_absolute(path): data for path, data in options.texts.items()}
+        self.warnings: list[str] = []
+        self._caches: dict[Path | None, Cache] = {}
+        self._roots: dict[Path, Path] = {}
+
+    def result(self) -> Result:
+        """Check project by project."""
+        named = self._named()
+        checked = [self._check_project(root, files) for root, files in sorted(self._by_root(named).items())]
+        self._save()
+        return self._joined(checked, len(named))
+
+    def _named(self) -> list[Path]:
+        """The files to report on, sorted."""
+        governance = self.governance
+        given = {path for path in self.paths if path in self.texts or not os.path.lexists(path)}
+        if self.options.force_exclude:
+            given = {path for path in given if not is_excluded(path, governance.filters_for(path.parent))}
+        walked = discover(
+            [path for path in self.paths if path not in given],
+            governance.filters_for,
+            force_exclude=self.options.force_exclude,
+            unreadable=lambda path, reason: self.warnings.append(f"{path}: {reason}"),
+        )
+        return sorted(given.union(walked))
+
+    def _by_root(self, named: Sequence[Path]) -> dict[Path, list[Path]]:
+        by_root: dict[Path, list[Path]] = {}
+        for path in named:
+            by_root.setdefault(self._root_of(path.parent), []).append(path)
+        return by_root
+
+    def _check_project(self, root: Path, named: list[Path]) -> Checked:
+        """Check files of one project. Files that are no part of it, being excluded, new or out of the ordinary, see the
+        project and one another; the others are not changed by them."""
+        files = ProjectFiles(root, self.texts, self._cache_of(root), self.fingerprint)
+        project = ProjectCheck(files, self.governance, self.jobs)
+        context = context_files(root, self.governance.filters_for(root))
+        inside = set(context)
+        others = [path for path in named if path not in inside]
+        if len(others) < len(named):
+            project.check(context, [path for path in named if path in inside])
+        if others:
+            project.check(sorted([*context, *others]), others)
+        return project.checked
+
+    def _joined(self, checked: Sequence[Checked], count: int) -> Result:
+        findings = [reported for one in checked for reported in one.findings]
+        if findings:
+            from trainlint.lint.finding import Severity
+            from trainlint.lint.reporting import order
+
+            least = Severity[(self.options.min_severity or "hint").upper()]
+            findings = sorted((one for one in findings if one.finding.severity >= least), key=order)
+        seconds: dict[str, float] = {}
+        for one in checked:
+            for code, spent in one.seconds.items():
+                seconds[code] = seconds.get(code, 0.0) + spent
+        failures = dict.fromkeys(failure.text(self.options.verbose) for one in checked for failure in one.failures)
+        return Result(
+            findings=tuple(findings),
+            checked_files=count,
+            warnings=tuple(dict.fromkeys(self._all_warnings())),
+            errors=tuple(failures),
+            rule_seconds=tuple(sorted(seconds.items(), key=lambda item: (-item[1], item[0]))),
+        )
+
+    def _all_warnings(self) -> Iterator[str]:
+        yield from self.warnings
+        yield from self.governance.warnings()
+        for cache in self._caches.values():
+            if cache.warning is not None:
+                yield cache.warning
+
+    # ------------------------------------------------------------------------------------------------------ context
+
+    @cached_property
+    def governance(self) -> Governance:
+        """The configurations of this run."""
+        return Governance(self.options, self.fingerprint, self._cache_of)
+
+    @cached_property
+    def fingerprint(self) -> bytes:
+        """A digest of all code that takes part. The installed packs are looked up in the first project's cache."""
+        first = self.paths[0] if self.paths else Path.cwd()
+        cache = self._cache_of(self._root_of(first if first.is_dir() else first.parent))
+        state = installation_state()
+        stored = cache.get("packs", state)
+        known = None if stored is None else _packs_from(stored)
+        if known is not None:
+            return fingerprint(known)
+        packs = installed_packs()
+        cache.put("packs", state, json.dumps(packs))
+        return fingerprint(packs)
+
+    @cached_property
+    def jobs(self) -> int:
+        """The most processes to parse with."""
+        if self.options.jobs is not None:
+            return self.options.jobs
+        affinity = getattr(os, "sched_getaffinity", None)
+        return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+
+    def _root_of(self, folder: Path) -> Path:
+        if folder not in self._roots:
+            self._roots[folder] = project_root(folder)
+        return self._roots[folder]
+
+    def _cache_of(self, root: Path) -> Cache:
+        folder = None
+        if self.options.cache:
+            folder = self.options.cache_dir or root / FOLDER
+        if folder not in self._caches:
+            self._caches[folder] = Cache(folder)
+        return self._caches[folder]
+
+    def _save(self) -> None:
+        for cache in self._caches.values():
+            cache.save()
+
+
+def _packs_from(text: str) -> list[Pack] | None:
+    try:
+        return [Pack(*map(str, row)) for row in json.loads(text)]
+    except (ValueError, TypeError):
+        return None
+
+
+def _absolute(path: Path) -> Path:
+    return Path(os.path.abspath(path))  # noqa: PTH100, since resolve() follows links
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Spare the garbage collector the sight of what lives through the whole run."""
+    was_on = gc.isenabled()
+    gc.disable()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        if was_on:
+            gc.enable()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
@@ -72,6 +72,10 @@ class Governing:
 
         return Selection(load_registry(self.resolved.settings.plugins), self.resolved)
 
+    def warnings(self) -> tuple[str, ...]:
+        """Warnings about rule packs, where these were loaded."""
+        return self.selection.registry.warnings if "selection" in self.__dict__ else ()
+
     @cached_property
     def _remembered(self) -> tuple[Filters, bytes]:
         """Filters and digest, from the cache if nothing that they depend on has changed."""
@@ -79,12 +83,14 @@ class Governing:
         stored = self._cache.get(_KIND, key)
         if stored is not None and (found := self._from_entry(stored, key)) is not None:
             return found
-        # Wrong selectors are refused here, so that whatever stands in the cache was valid.
+        # Wrong selectors are refused here, so that whatever stands in the cache was valid. Settings that come with a
+        # warning are not kept, so that each run gives it.
         _ = self.selection.rules
         chain = [os.fspath(file) for file in self._governance.chain(self._file)]
         digest = _digest_of_chain(key, chain)
         filters = self.resolved.filters
-        self._cache.put(_KIND, key, json.dumps([chain, filters.exclude, digest.hex()]))
+        if not self.warnings():
+            self._cache.put(_KIND, key, json.dumps([chain, filters.exclude, digest.hex()]))
         return filters, digest
 
     def _from_entry(self, text: str, key: bytes) -> tuple[Filters, bytes] | None:
@@ -132,6 +138,11 @@ class Governance:
     def filters_for(self, folder: Path) -> Filters:
         """What `source.discovery.discover` asks for."""
         return self.of_folder(folder).filters
+
+    def warnings(self) -> Iterator[str]:
+        """Warnings about the rule packs that were loaded."""
+        for governing in self._by_file.values():
+            yield from governing.warnings()
 
     def key(self, file: Path | None) -> bytes:
         """A digest of the configuration file's own bytes and of everything that is laid over it."""

@@ -15,11 +15,12 @@ from trainlint.config.discovery import Resolved
 from trainlint.config.rule_names import check_rule_names, matching
 from trainlint.lint.finding import Severity
 from trainlint.lint.registry import RUNTIME_ONLY, Registry
-from trainlint.lint.rule import Rule
+from trainlint.lint.rule import Rule, RuleOptions
 from trainlint.source.ignores import PatternList, patterns_of_setting
 
 ALWAYS = frozenset({"TL001", "TL002"})
 """Rules that cannot be deselected."""
+_WITHOUT_REASON = "TL004"
 _NAME_LENGTH = 1000
 """A rule's name is as specific as a selector can be."""
 
@@ -33,6 +34,7 @@ class Selection:
 
     def __init__(self, registry: Registry, resolved: Resolved) -> None:
         self.registry = registry
+        self._resolved = resolved
         self._settings = resolved.settings
         self._root = os.path.join(resolved.root, "")  # noqa: PTH118 - with the separator at its end
         self._names = {code: rule.name for code, rule in registry.rules.items()} | dict(RUNTIME_ONLY)
@@ -46,6 +48,7 @@ class Selection:
         if settings.select is None:
             chosen = {code: rule.default for code, rule in self.registry.rules.items()}
         selectors = [(pattern, True) for pattern in (*(settings.select or ()), *settings.extend_select)]
+        selectors += [(_WITHOUT_REASON, True)] * settings.require_suppression_reason
         selectors += [(pattern, False) for pattern in settings.ignore]
         for pattern, selected in sorted(selectors, key=lambda one: (specificity(one[0]), not one[1])):
             chosen |= dict.fromkeys(matching(pattern, self._names), selected)
@@ -60,9 +63,37 @@ class Selection:
         """The severity that the settings give to a rule."""
         return self._severities.get(code, otherwise)
 
-    def options(self, rule: type[Rule]) -> Mapping[str, object]:
-        """What the rule's own table says."""
-        return self._settings.options(rule.code, rule.name)
+    @property
+    def min_confidence(self) -> str:
+        """The least confidence of the findings to report."""
+        return self._settings.min_confidence
+
+    def instance(self, code: str) -> Rule:
+        """Make a rule ready to run, with the options of its own table.
+
+        Raises:
+            ConfigError: the table has a key or a value that the rule does not know.
+        """
+        rule = self.rules[code]()
+        rule.options = RuleOptions(self._options(rule))
+        return rule
+
+    def _options(self, rule: Rule) -> dict[str, object]:
+        table = self._settings.options(rule.code, rule.name)
+        key = rule.name if rule.name in self._settings.rules else rule.code
+        model = rule.options_model
+        if model is None:
+            if table:
+                raise self._resolved.error(f"{key}.{next(iter(table))}", "the rule has no options")
+            return {}
+        from pydantic import ValidationError
+
+        try:
+            return model.model_validate(table).model_dump()
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, (key, *first["loc"])))
+            raise self._resolved.error(where, f"{first['msg'][:1].lower()}{first['msg'][1:]}") from error
 
     def took_part(self, pattern: str) -> bool:
         """Whether all that a suppression's pattern stands for was looked for, so that its silence means something.

@@ -7,11 +7,10 @@ die of what no exception reports: then its worker dies with it, the file it was 
 from __future__ import annotations
 
 import gc
-import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, cast
@@ -163,9 +162,3 @@ def _context() -> BaseContext:
 
     forks = sys.platform == "linux" and threading.active_count() == 1
     return multiprocessing.get_context("fork" if forks else "spawn")
-
-
-def default_jobs() -> int:
-    """The number of cores that this process may use."""
-    affinity: Callable[[int], set[int]] | None = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1

@@ -1,0 +1,160 @@
+"""The files of one project, and what of them must be looked at to say something about some of them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+from pathlib import Path
+
+from trainlint.lint.cache import Cache
+from trainlint.lint.closure import Import, Outline, closure, imports_in
+from trainlint.source.documents import Unreadable, read_bytes
+
+_OUTLINE_KIND = "outline"
+_PLAN_KIND = "plan"
+_DIGEST_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """The bytes of a file, and a digest of them."""
+
+    path: Path
+    data: bytes
+    digest: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Which files belong together, and which need a look of their own."""
+
+    components: tuple[tuple[Path, ...], ...]
+    """The relevant files, by connected component."""
+    plain: tuple[Path, ...]
+    """The other files."""
+
+
+class ProjectFiles:
+    """The files below a project's root that are read, each once."""
+
+    def __init__(self, root: Path, texts: Mapping[Path, bytes], cache: Cache, fingerprint: bytes) -> None:
+        self.root = root
+        self.cache = cache
+        self.fingerprint = fingerprint
+        self.unreadable: dict[Path, str] = {}
+        """Why a file could not be read."""
+        self._texts = texts
+        self._files: dict[Path, SourceFile] = {}
+        self._prefix = os.path.join(root, "")  # noqa: PTH118 - with the separator at its end
+
+    def read(self, paths: Iterable[Path]) -> list[SourceFile]:
+        """Return those of the files that can be read."""
+        found = []
+        for path in paths:
+            file = self._files.get(path) or self._read(path)
+            if file is not None:
+                found.append(file)
+        return found
+
+    def file(self, path: Path) -> SourceFile:
+        """Return a file that `read` returned before."""
+        return self._files[path]
+
+    def relative(self, path: Path) -> str:
+        """The path as it is written in the cache: relative to the root for files below it."""
+        return os.fspath(path).removeprefix(self._prefix)
+
+    def digest_of(self, paths: Iterable[Path], *parts: bytes) -> bytes:
+        """A digest of the names and contents of files that were read, and of `parts`."""
+        digest = blake2b(self.fingerprint, digest_size=_DIGEST_BYTES)
+        for part in parts:
+            digest.update(part)
+        for path in paths:
+            digest.update(self.relative(path).encode("utf-8", "surrogateescape"))
+            digest.update(b"\0" + self._files[path].digest)
+        return digest.digest()
+
+    def content_key(self, path: Path) -> bytes:
+        """The key of what depends on nothing but the content of a file."""
+        return self.fingerprint[:8] + self._files[path].digest
+
+    def plan(self, paths: Iterable[Path]) -> Plan:
+        """Group the files (sorted) by what they import."""
+        files = self.read(paths)
+        key = self.digest_of([file.path for file in files])
+        stored = self.cache.get(_PLAN_KIND, key)
+        plan = None if stored is None else _plan_from(stored, files)
+        if plan is not None:
+            self.cache.note_use(_OUTLINE_KIND, [self.content_key(file.path) for file in files])
+        else:
+            found = closure(self._outlines(files)).components
+            grouped = {path for component in found for path in component}
+            plan = Plan(found, tuple(file.path for file in files if file.path not in grouped))
+            index = {file.path: number for number, file in enumerate(files)}
+            rows = [[index[path] for path in component] for component in found]
+            self.cache.put(_PLAN_KIND, key, json.dumps(rows, separators=(",", ":")))
+        return plan
+
+    @cached_property
+    def requirements(self) -> bytes:
+        """A digest of the files that may say which torch release the project needs."""
+        digest = blake2b(digest_size=_DIGEST_BYTES)
+        folders = [self.root, self.root / "requirements"]
+        candidates = [self.root / name for name in ("pyproject.toml", "setup.cfg")]
+        candidates += [file for folder in folders for file in sorted(folder.glob("*.txt"))]
+        for file in candidates:
+            with suppress(OSError):
+                digest.update(file.name.encode("utf-8", "surrogateescape") + b"\0" + file.read_bytes())
+        return digest.digest()
+
+    def _read(self, path: Path) -> SourceFile | None:
+        data = self._texts.get(path)
+        try:
+            data = read_bytes(path) if data is None else data
+        except Unreadable as error:
+            self.unreadable[path] = error.reason
+            return None
+        self._files[path] = file = SourceFile(path, data, blake2b(data, digest_size=_DIGEST_BYTES).digest())
+        return file
+
+    def _outlines(self, files: list[SourceFile]) -> dict[Path, Outline]:
+        stored = dict(self.cache.get_many(_OUTLINE_KIND, {self.content_key(file.path) for file in files}))
+        outlines = {}
+        for file in files:
+            key = self.content_key(file.path)
+            outline = _outline_from(stored[key]) if key in stored else None
+            if outline is None:
+                outline = outline_of(file.data)
+                self.cache.put(_OUTLINE_KIND, key, json.dumps(outline, separators=(",", ":")))
+            outlines[file.path] = outline
+        return outlines
+
+
+def outline_of(data: bytes) -> Outline:
+    """Look a file over without parsing it."""
+    from trainlint.semantics.prefilter import scan
+
+    return Outline(scan(data), tuple(imports_in(data)))
+
+
+def _outline_from(text: str) -> Outline | None:
+    try:
+        relevant, imports = json.loads(text)
+        return Outline(bool(relevant), tuple([Import(module, level, tuple(names)) for module, level, names in imports]))
+    except (ValueError, TypeError):
+        return None
+
+
+def _plan_from(text: str, files: list[SourceFile]) -> Plan | None:
+    try:
+        rows = json.loads(text)
+        components = tuple(tuple(files[number].path for number in row) for row in rows)
+        grouped = {number for row in rows for number in row}
+    except (ValueError, TypeError, IndexError):
+        return None
+    return Plan(components, tuple(file.path for number, file in enumerate(files) if number not in grouped))

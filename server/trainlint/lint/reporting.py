@@ -1,0 +1,190 @@
+"""From what rules say about a file to what its reader is told: positions, severities, suppressions, no repetitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from trainlint.fixes.recipe import Fix
+from trainlint.lint.finding import Finding
+from trainlint.lint.pages import url_of_name
+from trainlint.lint.result import Position, Reported
+from trainlint.lint.rule import FileRule
+from trainlint.lint.selection import Selection
+from trainlint.semantics.context import Site
+from trainlint.semantics.vocabulary import Confidence
+from trainlint.source.documents import Document, Unreadable, decode
+from trainlint.source.positions import LineIndex, Span
+from trainlint.source.suppressions import Entry, Kind, Misspelt, Suppressions, Unused
+
+SYNTAX_ERROR = "TL001"
+UNREADABLE = "TL002"
+UNUSED_SUPPRESSION = "TL003"
+WITHOUT_REASON = "TL004"
+
+
+class FileReport:
+    """What is reported about one file that could be read as text."""
+
+    def __init__(self, document: Document, selection: Selection) -> None:
+        self.document = document
+        self._selection = selection
+        self._codes = selection.codes(document.path)
+        self._suppressions = Suppressions.parse(document.text, document.index)
+
+    def findings(self, found: Iterable[Finding]) -> list[Reported]:
+        """Turn what rules found in this file into what is reported, with what is wrong with its suppressions."""
+        heard = [finding for finding in strongest(found) if finding.code in self._codes]
+        loud = [finding for finding in heard if not self._silenced(finding)]
+        about_comments = [
+            finding
+            for finding in self._about_suppressions()
+            if finding.code in self._codes and not self._silenced_by_name(finding)
+        ]
+        least = Confidence[self._selection.min_confidence.upper()]
+        shown = [finding for finding in (*loud, *about_comments) if finding.confidence >= least]
+        return sorted((self._reported(finding) for finding in shown), key=order)
+
+    def syntax_error(self, message: str, row: int, column: int) -> list[Reported]:
+        """Report that the file does not parse; nothing else can be said about it."""
+        index = self.document.index
+        row = min(max(row, 1), index.rows)
+        start = index.byte_column(row, max(column, 1) - 1)
+        site = Site(self.document.path, row, start, row, max(start, len(index.line(row).encode())), "")
+        found = tool_finding(self._selection, SYNTAX_ERROR, site, message)
+        return [self._reported(finding) for finding in found]
+
+    # --------------------------------------------------------------------------------------------- suppressions
+
+    def _silenced(self, finding: Finding) -> bool:
+        site = finding.site
+        return self._suppressions.find(finding.code, finding.name, site.row, site.end_row) is not None
+
+    def _silenced_by_name(self, finding: Finding) -> bool:
+        """Whether a finding about a suppression is silenced by a comment that names its rule, in the file or here.
+
+        A comment that silences everything does not silence what is said about itself.
+        """
+        for one in self._suppressions.all:
+            here = one.kind is Kind.FILE or (one.kind in (Kind.LINE, Kind.NOQA) and one.row == finding.site.row)
+            if here and any(_names(entry, finding) for entry in one.entries):
+                return True
+        return False
+
+    def _about_suppressions(self) -> Iterator[Finding]:
+        selection = self._selection
+        for unused in self._suppressions.unused(self._speaks):
+            site = self._site(unused.suppression.span)
+            yield from self._unused(unused, site)
+        for misspelt in self._suppressions.misspelt:
+            yield from tool_finding(selection, UNUSED_SUPPRESSION, self._site(misspelt.span), _not_understood(misspelt))
+        for one in self._suppressions.without_reason():
+            written = ", ".join(one.patterns)
+            message = f"The suppression of {written} does not say why"
+            yield from tool_finding(selection, WITHOUT_REASON, self._site(one.span), message)
+
+    def _unused(self, unused: Unused, site: Site) -> Iterator[Finding]:
+        message = f"The suppression of {', '.join(unused.patterns)} silences nothing"
+        rule = self._selection.registry.find(UNUSED_SUPPRESSION)
+        if rule is None or not issubclass(rule, FileRule):
+            return
+        parts = [rule().fix(rule.at(site, message, subject=self._site(span))) for span in unused.removals]
+        yield replace(rule.at(site, message), fix=_joined(parts))
+
+    def _speaks(self, pattern: str) -> bool:
+        """Whether silence about a pattern means something: its rules were looked for, and are not about comments."""
+        about_comments = pattern in (UNUSED_SUPPRESSION, WITHOUT_REASON, "unused-suppression")
+        return not about_comments and self._selection.took_part(pattern)
+
+    def _site(self, span: Span) -> Site:
+        return Site(self.document.path, span.row, span.column, span.end_row, span.end_column, "")
+
+    # ------------------------------------------------------------------------------------------------- positions
+
+    def _reported(self, finding: Finding) -> Reported:
+        site, index = finding.site, self.document.index
+        finding = replace(finding, severity=self._selection.severity(finding.code, finding.severity), subject=None)
+        return Reported(
+            finding,
+            site.path,
+            _position(index, site.row, site.column),
+            _position(index, site.end_row, site.end_column),
+            index.noqa_row(site.row),
+            url_of_name(finding.name),
+        )
+
+
+def read_or_report(path: Path, data: bytes, selection: Selection) -> FileReport | list[Reported]:
+    """Decode a file, or report that it cannot be."""
+    try:
+        return FileReport(decode(path, data), selection)
+    except Unreadable as error:
+        return unreadable(path, error.reason, selection, error.row)
+
+
+def unreadable(path: Path, reason: str, selection: Selection, row: int | None = None) -> list[Reported]:
+    """Report that there is no text to lint."""
+    place = Position(row or 1, 1)
+    site = Site(path, place.row, 0, place.row, 0, "")
+    return [
+        Reported(
+            replace(finding, severity=selection.severity(finding.code, finding.severity)),
+            path,
+            place,
+            place,
+            place.row,
+            url_of_name(finding.name),
+        )
+        for finding in tool_finding(selection, UNREADABLE, site, f"The file {reason}")
+    ]
+
+
+def tool_finding(selection: Selection, code: str, site: Site, message: str) -> list[Finding]:
+    """What the rule with this code says; nothing where no pack has such a rule."""
+    rule = selection.registry.find(code)
+    return [rule.at(site, message)] if rule is not None and issubclass(rule, FileRule) else []
+
+
+def strongest(findings: Iterable[Finding]) -> list[Finding]:
+    """Keep one finding of a rule for each span: the most confident, then the hottest, then the first by text."""
+    kept: dict[tuple[str, Site], Finding] = {}
+    for finding in findings:
+        key = finding.code, finding.site
+        if key not in kept or _strength(finding) < _strength(kept[key]):
+            kept[key] = finding
+    return list(kept.values())
+
+
+def _strength(finding: Finding) -> tuple[int, int, int, tuple[str, ...], str]:
+    context = finding.context
+    frequency = -1 if context is None else context.frequency
+    path = () if context is None else context.path
+    return -finding.confidence, -frequency, len(path), path, finding.message
+
+
+def order(reported: Reported) -> tuple[str, int, Position, str, Position, str]:
+    """The order of a report: path, cell, row, column, code."""
+    finding = reported.finding
+    place = str(reported.path), reported.cell or 0
+    return (*place, reported.location, finding.code, reported.end_location, finding.message)
+
+
+def _position(index: LineIndex, row: int, byte_column: int) -> Position:
+    return Position(row, index.character_column(row, byte_column) + 1)
+
+
+def _names(entry: Entry, finding: Finding) -> bool:
+    return entry.pattern.upper() != "ALL" and entry.covers(finding.code, finding.name)
+
+
+def _joined(parts: Sequence[Fix | None]) -> Fix | None:
+    """One fix of several that belong together."""
+    fixes = [part for part in parts if part is not None]
+    if not fixes:
+        return None
+    return replace(fixes[0], recipes=tuple(recipe for fix in fixes for recipe in fix.recipes))
+
+
+def _not_understood(misspelt: Misspelt) -> str:
+    return f"The suppression is not understood, so it silences nothing: {misspelt.problem}"
