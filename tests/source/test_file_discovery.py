@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from trainlint.source.discovery import Filters, PathNotFound, context_files, discover, project_root
+from trainlint.source.discovery import Filters, PathNotFound, context_files, discover, is_excluded, project_root
 
 
 def write(root: Path, files: dict[str, str] | list[str]) -> Path:
@@ -143,6 +143,14 @@ EXCLUDES = {
 def test_exclude_patterns(patterns: list[str], files: list[str], expected: list[str], tmp_path: Path) -> None:
     write(tmp_path, files)
     assert found(tmp_path, filters_for=lambda _folder: Filters(tmp_path, tuple(patterns))) == expected
+
+
+def test_outside_of_the_configured_root_only_patterns_of_names_hold(tmp_path: Path) -> None:
+    write(tmp_path, ["proj", "project/skip/x.py", "project/build/x.py", "project/ect/y.py"])
+    filters = Filters(tmp_path / "proj", ("build", "/skip", "ect/skip", "ect/build"))
+    assert found(tmp_path, "project", filters_for=lambda _folder: filters) == ["project/ect/y.py", "project/skip/x.py"]
+    assert is_excluded(tmp_path / "project/build/x.py", filters)
+    assert not is_excluded(tmp_path / "project/skip/x.py", filters)
 
 
 def test_the_filters_of_a_nested_configuration_hold_below_it(tmp_path: Path) -> None:

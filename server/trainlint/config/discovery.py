@@ -94,6 +94,8 @@ class Resolved:
     """The folder that patterns of paths count from: that of the configuration file, else the working directory."""
     file: Path | None = None
     """The configuration file, if there is one."""
+    files: tuple[Path, ...] = ()
+    """That file and those that it extends."""
 
     @property
     def filters(self) -> Filters:
@@ -102,7 +104,7 @@ class Resolved:
     def error(self, key: str, message: str) -> ConfigError:
         """An error about a setting, which names the file that it stands in."""
         origin = self.origins.get(key) or self.origins.get(key.split(".")[0], DEFAULT)
-        return ConfigError(Path(origin) if origin.endswith(".toml") else None, key, message)
+        return ConfigError(next((file for file in self.files if origin.endswith(str(file))), None), key, message)
 
 
 @dataclass(slots=True)
@@ -134,7 +136,7 @@ class _Layers:
         for key, value in others.items():
             options = _rule_table(key, value, file)
             self.rules[key] = {**self.rules.get(key, {}), **options}
-            self.origins |= {f"{key}.{name}": origin for name in options}
+            self.origins |= {key: origin} | {f"{key}.{name}": origin for name in options}
 
 
 class Resolver:
@@ -186,14 +188,17 @@ class Resolver:
     def _read(self, file: Path | None) -> Resolved:
         layers = _Layers()
         root = self.working_directory
+        files: tuple[Path, ...] = ()
         if file is not None:
             file = self.working_directory / file
-            for layer, table in reversed(_chain(file)):
+            chain = _chain(file)
+            for layer, table in reversed(chain):
                 layers.add(table, layer, str(layer))
+            files = tuple(layer for layer, _ in chain)
             root = root if self.overrides.file is not None else file.parent
         for override in self.overrides.values:
             layers.add({override.key: override.value}, None, override.origin)
-        return Resolved(*_settings(layers), root=root, file=file)
+        return Resolved(*_settings(layers), root=root, file=file, files=files)
 
 
 def resolve(path: Path, overrides: Overrides | None = None) -> Resolved:
@@ -297,9 +302,9 @@ def _extended(file: Path, value: object) -> Path | None:
     if not isinstance(value, str):
         raise ConfigError(file, "extend", f"must be the path of a file, not {_shown(value)}")
     try:
-        target = file.parent / Path(value).expanduser()
+        target = (file.parent / Path(value).expanduser()).resolve()
         exists = target.is_file()
-    except (RuntimeError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         raise ConfigError(file, "extend", f"cannot be followed: {error}") from error
     if not exists:
         raise ConfigError(file, "extend", f"{target} does not exist or is not a file")

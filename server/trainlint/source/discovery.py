@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trainlint.source.ignores import PatternList, patterns_of_file, patterns_of_setting
@@ -64,6 +64,11 @@ class Filters:
     def patterns(self) -> PatternList:
         return patterns_of_setting(self.exclude)
 
+    @property
+    def prefix(self) -> str:
+        """The root with a separator at its end."""
+        return os.path.join(self.root, "")  # noqa: PTH118
+
 
 FiltersFor = Callable[[Path], Filters]
 """Gives the filters for a folder: those of its closest configuration."""
@@ -121,10 +126,9 @@ def _new_targets(links: set[Path], found: set[Path]) -> set[Path]:
 
 def is_excluded(path: Path, filters: Filters, *, is_folder: bool = False) -> bool:
     """Whether settings or a `.gitignore` exclude an absolute path, or a folder above it."""
-    if path.is_relative_to(filters.root) and path != filters.root:
-        relative = path.relative_to(filters.root).as_posix()
-        if filters.patterns.covers(relative + "/." if is_folder else relative):
-            return True
+    relative = _relative(str(path), filters.prefix)
+    if filters.patterns.covers(relative + "/." if is_folder else relative):
+        return True
     top = _repository(path.parent) or path.parent
     chain = [top, *reversed([folder for folder in path.parents if folder != top and folder.is_relative_to(top)])]
     ignores: tuple[_IgnoreFile, ...] = ()
@@ -147,6 +151,7 @@ class _Folder:
     path: str
     filters: Filters
     excludes: PatternList
+    prefix: str
     ignores: tuple[_IgnoreFile, ...]
 
 
@@ -161,7 +166,7 @@ class _Walk:
     def files(self, top: Path) -> Iterator[tuple[Path, bool]]:
         """The files below `top`, with whether each is a symbolic link."""
         filters = self.filters_for(top)
-        queue = deque([_Folder(str(top), filters, filters.patterns, _ignores_above(top))])
+        queue = deque([_Folder(str(top), filters, filters.patterns, filters.prefix, _ignores_above(top))])
         while queue:
             folder = queue.popleft()
             self.folders += 1
@@ -175,7 +180,7 @@ class _Walk:
                 if self.skipped(folder, entry, is_folder):
                     continue
                 if is_folder:
-                    queue.append(_Folder(entry.path, folder.filters, folder.excludes, folder.ignores))
+                    queue.append(replace(folder, path=entry.path))
                 elif not (entry.is_symlink() and entry.is_dir()):
                     yield Path(entry.path), entry.is_symlink()
 
@@ -189,27 +194,29 @@ class _Walk:
 
     def entered(self, folder: _Folder, names: set[str], *, is_top: bool) -> _Folder:
         """The folder with what its own files change: configuration, `.gitignore`, a repository of its own."""
-        filters, excludes, ignores = folder.filters, folder.excludes, folder.ignores
+        ignores = folder.ignores
         if not is_top and not CONFIGURATION_FILES.isdisjoint(names):
             filters = self.filters_for(Path(folder.path))
-            excludes = filters.patterns
+            folder = replace(folder, filters=filters, excludes=filters.patterns, prefix=filters.prefix)
         if ".git" in names and not is_top:
             ignores = ()
         if ".gitignore" in names or ".git" in names:
             ignores += _ignore_files(Path(folder.path))
-        return _Folder(folder.path, filters, excludes, ignores)
+        return replace(folder, ignores=ignores)
 
     @staticmethod
     def skipped(folder: _Folder, entry: os.DirEntry[str], is_folder: bool) -> bool:
         if entry.name.startswith(".#"):  # the lock that Emacs keeps beside a file being edited: a dangling link
             return True
-        root = str(folder.filters.root)
-        path = entry.path
-        if path.startswith(root) and path != root:
-            relative = path[len(root) :].lstrip(os.sep).replace(os.sep, "/")
-            if folder.excludes.decide(relative, entry.name, is_folder):
-                return True
-        return _ignored(folder.ignores, path, entry.name, is_folder)
+        if folder.excludes.decide(_relative(entry.path, folder.prefix), entry.name, is_folder):
+            return True
+        return _ignored(folder.ignores, entry.path, entry.name, is_folder)
+
+
+def _relative(path: str, prefix: str) -> str:
+    """The path from the folder that patterns count from; outside of it, only patterns of names can match."""
+    relative = path[len(prefix) :] if path.startswith(prefix) else path.lstrip(os.sep)
+    return relative.replace(os.sep, "/")
 
 
 def _ignored(ignores: Sequence[_IgnoreFile], path: str, name: str, is_folder: bool) -> bool:

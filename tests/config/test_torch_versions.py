@@ -1,0 +1,84 @@
+"""The lowest torch release that a project admits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trainlint.config.versions import lower_bound, lowest_torch
+
+REQUIREMENTS = {
+    "torch>=2.1": (2, 1),
+    "torch >= 2.1.2, < 3": (2, 1),
+    "torch<3,>=1.10": (1, 10),
+    "torch==2.4.1+cu121": (2, 4),
+    "torch===2.0": (2, 0),
+    "torch~=2.2": (2, 2),
+    "torch>1.13": (1, 13),
+    "torch==2.*": (2, 0),
+    "torch>=2": (2, 0),
+    "torch (>=1.9)": (1, 9),
+    "Torch[opt-einsum]>=2.3 ; python_version < '3.12'": (2, 3),
+    "torch ^2.1": (2, 1),
+    "torch>=1.13,!=2.0.0": (1, 13),
+    "torch==2.1.0 --hash=sha256:00": (2, 1),
+    "  torch==2.1  # pinned": (2, 1),
+    "torch": None,
+    "torch<2": None,
+    "torch!=2.0": None,
+    "torch @ https://download.pytorch.org/whl/torch-2.1.0.whl": None,
+    "torchvision>=0.15": None,
+    "torch-geometric>=2.3": None,
+    "torch_scatter==2.1": None,
+    "torch.fx==1.0": None,
+    "# torch>=2.1": None,
+    "": None,
+}
+
+
+@pytest.mark.parametrize(("requirement", "release"), REQUIREMENTS.items())
+def test_a_requirement_bounds_torch_from_below(requirement: str, release: tuple[int, int] | None) -> None:
+    assert lower_bound(requirement) == release
+
+
+PROJECTS = {
+    "project dependencies": ({"pyproject.toml": '[project]\ndependencies = ["numpy", "torch>=2.2"]'}, (2, 2)),
+    "extras and groups": (
+        {"pyproject.toml": '[project.optional-dependencies]\ntrain = ["torch>=2.2"]\n'
+         '[dependency-groups]\ndev = [{include-group = "x"}, "torch>=2.3"]'},
+        (2, 2),
+    ),
+    "poetry": ({"pyproject.toml": '[tool.poetry.dependencies]\npython = "^3.9"\ntorch = "^2.1"'}, (2, 1)),
+    "poetry's tables, choices and groups": (
+        {"pyproject.toml": '[tool.poetry.dependencies]\ntorch = [{version = ">=1.13", python = "3"}, {version="2.2"}]\n'
+         '[tool.poetry.group.x.dependencies]\ntorch = {version = "~2.0", extras = []}'},
+        (1, 13),
+    ),
+    "setup.cfg": ({"setup.cfg": "[options]\ninstall_requires =\n    numpy\n    torch>=1.8\n"}, (1, 8)),
+    "setup.cfg extras": ({"setup.cfg": "[options.extras_require]\ngpu =\n    torch>=1.9\n"}, (1, 9)),
+    "requirements": ({"requirements.txt": "-r other.txt\nnumpy\ntorch==2.0.1\n"}, (2, 0)),
+    "other requirements": ({"requirements-dev.txt": "torch>=2.1", "requirements/gpu.txt": "torch>=1.12"}, (1, 12)),
+    "the lowest of several": (
+        {"requirements.txt": "torch==2.3", "setup.cfg": "[options]\ninstall_requires=torch>=1.10"},
+        (1, 10),
+    ),
+    "nothing": ({}, None),
+    "no bound": ({"requirements.txt": "torch\n"}, None),
+    "broken files": ({"pyproject.toml": "torch = [", "setup.cfg": "torch\n[", "requirements.txt": "\0torch"}, None),
+    "odd types": ({"pyproject.toml": 'tool = 1\nproject = "torch"\ndependency-groups = ["torch>=1"]'}, None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("files", "release"), PROJECTS.values(), ids=PROJECTS)
+def test_a_project_admits(files: dict[str, str], release: tuple[int, int] | None, tmp_path: Path) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text, "utf-8")
+    assert lowest_torch(tmp_path) == release
+
+
+def test_the_setting_decides(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("torch>=1.8")
+    assert lowest_torch(tmp_path, "2.10") == (2, 10)
+    assert lowest_torch(tmp_path, "2.4.1") == (2, 4)
