@@ -121,41 +121,40 @@ class AccumulateWithoutNoSync(Rule):
         ),
         invalid(
             """
-            class Scaler:
-                def __init__(self, scaler):
-                    self.scaler = scaler
+            import torch
+            from torch import nn
+            from torch.nn.parallel import DistributedDataParallel
+            from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
-                def __call__(self, loss, optimizer, update):
-                    self.scaler.scale(loss).backward()  # expect: TL305
-                    if update:
-                        self.scaler.step(optimizer)
-                        self.scaler.update()
+            from scaler import Scaler
+
+            accumulation_steps = 4
+            torch.distributed.init_process_group("nccl")
+            model = DistributedDataParallel(nn.Linear(8, 1).cuda())
+            dataset = TensorDataset(torch.randn(64, 8))
+            loader = DataLoader(dataset, batch_size=8, sampler=DistributedSampler(dataset))
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            scaler = Scaler(torch.amp.GradScaler("cuda"))
+            for step, (inputs,) in enumerate(loader):
+                with torch.autocast("cuda"):
+                    loss = model(inputs.cuda()).mean() / accumulation_steps
+                update = (step + 1) % accumulation_steps == 0
+                scaler(loss, optimizer, update)  # expect: TL305
+                if update:
+                    optimizer.zero_grad()
             """,
-            because="the backward pass is in a helper, the accumulation in the loop that calls it",
-            entry="scaler.py",
+            because="the backward pass is in a helper of another file, the accumulation in the loop that calls it",
             others={
-                "train.py": """
-                import torch
-                from torch import nn
-                from torch.nn.parallel import DistributedDataParallel
-                from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+                "scaler.py": """
+                class Scaler:
+                    def __init__(self, scaler):
+                        self.scaler = scaler
 
-                from scaler import Scaler
-
-                accumulation_steps = 4
-                torch.distributed.init_process_group("nccl")
-                model = DistributedDataParallel(nn.Linear(8, 1).cuda())
-                dataset = TensorDataset(torch.randn(64, 8))
-                loader = DataLoader(dataset, batch_size=8, sampler=DistributedSampler(dataset))
-                optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-                scaler = Scaler(torch.amp.GradScaler("cuda"))
-                for step, (inputs,) in enumerate(loader):
-                    with torch.autocast("cuda"):
-                        loss = model(inputs.cuda()).mean() / accumulation_steps
-                    update = (step + 1) % accumulation_steps == 0
-                    scaler(loss, optimizer, update)
-                    if update:
-                        optimizer.zero_grad()
+                    def __call__(self, loss, optimizer, update):
+                        self.scaler.scale(loss).backward()
+                        if update:
+                            self.scaler.step(optimizer)
+                            self.scaler.update()
                 """
             },
         ),

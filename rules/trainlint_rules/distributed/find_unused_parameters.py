@@ -12,12 +12,11 @@ from trainlint.semantics.vocabulary import Confidence, Known
 DISTRIBUTED_DATA_PARALLEL = "torch.nn.parallel.DistributedDataParallel"
 
 STRATEGIES = tuple(
-    f"{package}.strategies.DDPStrategy"
-    for package in ("lightning.pytorch", "pytorch_lightning", "lightning.fabric", "lightning_fabric")
+    f"{package}.strategies.DDPStrategy" for package in ("pytorch_lightning", "lightning.fabric", "lightning")
 )
 KEYWORD_HANDLERS = ("accelerate.DistributedDataParallelKwargs", "accelerate.utils.DistributedDataParallelKwargs")
 TRAINING_ARGUMENTS = ("transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments")
-TRAINERS = ("lightning.pytorch.Trainer", "lightning.Trainer", "pytorch_lightning.Trainer")
+TRAINERS = ("pytorch_lightning.Trainer",)
 
 KEYWORDS = {
     **dict.fromkeys((*STRATEGIES, *KEYWORD_HANDLERS), "find_unused_parameters"),
