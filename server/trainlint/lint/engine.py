@@ -19,7 +19,7 @@ from trainlint.lint.checking import Checked, ProjectCheck
 from trainlint.lint.governing import Governance
 from trainlint.lint.packs import Pack, fingerprint, installation_state, installed_packs
 from trainlint.lint.projects import ProjectFiles
-from trainlint.lint.result import Result
+from trainlint.lint.result import Result, order
 from trainlint.source.discovery import context_files, discover, is_excluded, project_root
 
 
@@ -118,7 +118,6 @@ class _Run:
         findings = [reported for one in checked for reported in one.findings]
         if findings:
             from trainlint.lint.finding import Severity
-            from trainlint.lint.reporting import order
 
             least = Severity[(self.options.min_severity or "hint").upper()]
             findings = sorted((one for one in findings if one.finding.severity >= least), key=order)

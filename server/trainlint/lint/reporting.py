@@ -9,7 +9,7 @@ from pathlib import Path
 from trainlint.fixes.recipe import Fix
 from trainlint.lint.finding import Finding
 from trainlint.lint.pages import url_of_name
-from trainlint.lint.result import Position, Reported
+from trainlint.lint.result import Position, Reported, order
 from trainlint.lint.rule import FileRule
 from trainlint.lint.selection import Selection
 from trainlint.semantics.context import Site
@@ -161,13 +161,6 @@ def _strength(finding: Finding) -> tuple[int, int, int, tuple[str, ...], str]:
     frequency = -1 if context is None else context.frequency
     path = () if context is None else context.path
     return -finding.confidence, -frequency, len(path), path, finding.message
-
-
-def order(reported: Reported) -> tuple[str, int, Position, str, Position, str]:
-    """The order of a report: path, cell, row, column, code."""
-    finding = reported.finding
-    place = str(reported.path), reported.cell or 0
-    return (*place, reported.location, finding.code, reported.end_location, finding.message)
 
 
 def _position(index: LineIndex, row: int, byte_column: int) -> Position:

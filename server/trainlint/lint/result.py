@@ -31,8 +31,17 @@ class Reported:
     cell: int | None = None
 
 
+def order(reported: Reported) -> tuple[str, int, Position, str, Position, str]:
+    """The order of findings in a report: path, cell, row, column, code."""
+    finding = reported.finding
+    place = str(reported.path), reported.cell or 0
+    return (*place, reported.location, finding.code, reported.end_location, finding.message)
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
+    """All that a run has to say."""
+
     findings: tuple[Reported, ...]
     """Ordered by path, row, column, code."""
     checked_files: int
