@@ -185,7 +185,7 @@ class Lowering:
     def _at(self, node: cst.CSTNode, mirror: Mirror) -> code.Place:
         if self._spans is not None:
             row, column, end_row, end_column = ast_span(self._spans, node)
-            return code.pack(row - self._base, column, end_row, end_column)
+            return code.pack(row - self._base, column, end_row - self._base, end_column)
         row = mirror.lineno
         return code.pack(row - self._base, mirror.col_offset, mirror.end_lineno - self._base, mirror.end_col_offset)
 
