@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from trainlint.fixes.edits import CannotFix, TextEdit, apply_edits, conflict
-from trainlint.fixes.imports import drop_import, is_import_insertion
-from trainlint.fixes.realize import dropped_imports, realize_without_drops
-from trainlint.fixes.recipe import DropImport, Fix
+from trainlint.fixes.imports import drop_import
+from trainlint.fixes.realize import Realized, carry_out
+from trainlint.fixes.recipe import Fix
 from trainlint.fixes.tree import parse
 
 MOST_ROUNDS = 10
@@ -44,14 +44,24 @@ class _Candidate:
     """A fix that can be carried out by itself."""
 
     index: int
-    edits: tuple[TextEdit, ...]
-    drops: tuple[DropImport, ...]
+    realized: Realized
 
     @property
     def order(self) -> tuple[int, int]:
-        """By the place of the first change, imports that are added left aside."""
-        starts = [edit.start for edit in self.edits if not is_import_insertion(edit)]
-        return (min(starts, default=0), self.index)
+        """By the place of the first change, imports left aside."""
+        return (min((edit.start for edit in self.realized.edits), default=0), self.index)
+
+    def clashes(self, other: _Candidate) -> bool:
+        """Whether the two get in each other's way; rows of imports may stand at one place in any order."""
+        return (
+            any(conflict(one, two) for one in self.realized.edits for two in other.realized.edits)
+            or _cut_into(self.realized.edits, other.realized.imports)
+            or _cut_into(other.realized.edits, self.realized.imports)
+        )
+
+
+def _cut_into(edits: Sequence[TextEdit], imports: Sequence[TextEdit]) -> bool:
+    return any(edit.start < added.start < edit.end for edit in edits for added in imports)
 
 
 def apply_fixes(text: str, fixes: Sequence[Fix]) -> Applied:
@@ -61,8 +71,8 @@ def apply_fixes(text: str, fixes: Sequence[Fix]) -> Applied:
     """
     skipped: dict[int, str] = {}
     candidates = _candidates(text, fixes, skipped)
-    taken, edits = _compatible(text, candidates, skipped)
-    new = apply_edits(text, edits)
+    taken = _compatible(candidates, skipped)
+    new = apply_edits(text, _all_edits(taken))
     if not _parses(new):
         taken, new = _one_by_one(text, taken, skipped)
     new, idle = _drop_imports(new, taken)
@@ -93,37 +103,32 @@ def _candidates(text: str, fixes: Sequence[Fix], skipped: dict[int, str]) -> lis
     found: list[_Candidate] = []
     for index, fix in enumerate(fixes):
         try:
-            edits = realize_without_drops(fix, text).edits()
+            realized = carry_out(fix, text)
         except CannotFix as reason:
             skipped[index] = str(reason)
             continue
-        candidate = _Candidate(index, edits, tuple(dropped_imports(fix)))
-        if candidate.edits or candidate.drops:
-            found.append(candidate)
+        if realized.imports or realized.edits or realized.drops:
+            found.append(_Candidate(index, realized))
         else:
             skipped[index] = "it changes nothing" if fix.recipes else "it is advice without edits"
     return sorted(found, key=lambda candidate: candidate.order)
 
 
-def _compatible(
-    text: str, candidates: Sequence[_Candidate], skipped: dict[int, str]
-) -> tuple[list[_Candidate], list[TextEdit]]:
-    """The candidates that can be applied together, and their edits with equal imports merged."""
+def _compatible(candidates: Sequence[_Candidate], skipped: dict[int, str]) -> list[_Candidate]:
+    """The candidates that can be applied together."""
     taken: list[_Candidate] = []
-    edits: list[TextEdit] = []
     for candidate in candidates:
-        additional = [edit for edit in candidate.edits if edit not in edits or not is_import_insertion(edit)]
-        if any(_clash(edit, other) for edit in additional for other in edits):
+        if any(candidate.clashes(other) for other in taken):
             skipped[candidate.index] = "another fix changes the same code"
-            continue
-        taken.append(candidate)
-        edits += additional
-    return taken, edits
+        else:
+            taken.append(candidate)
+    return taken
 
 
-def _clash(one: TextEdit, other: TextEdit) -> bool:
-    """Whether two edits conflict; rows of imports may be inserted at one place in any order."""
-    return conflict(one, other) and not (is_import_insertion(one) and is_import_insertion(other))
+def _all_edits(candidates: Sequence[_Candidate]) -> list[TextEdit]:
+    """The edits of all candidates, with equal imports merged; imports come first at their place."""
+    imports = dict.fromkeys(edit for candidate in candidates for edit in candidate.realized.imports)
+    return [*imports, *(edit for candidate in candidates for edit in candidate.realized.edits)]
 
 
 def _one_by_one(text: str, candidates: Sequence[_Candidate], skipped: dict[int, str]) -> tuple[list[_Candidate], str]:
@@ -131,8 +136,7 @@ def _one_by_one(text: str, candidates: Sequence[_Candidate], skipped: dict[int, 
     taken: list[_Candidate] = []
     new = text
     for candidate in candidates:
-        _, edits = _compatible(text, [*taken, candidate], {})
-        attempt = apply_edits(text, edits)
+        attempt = apply_edits(text, _all_edits([*taken, candidate]))
         if _parses(attempt):
             taken.append(candidate)
             new = attempt
@@ -146,13 +150,14 @@ def _drop_imports(text: str, taken: Sequence[_Candidate]) -> tuple[str, list[_Ca
     idle: list[_Candidate] = []
     dropped: set[tuple[str, str]] = set()
     for candidate in taken:
-        for recipe in candidate.drops:
+        for recipe in candidate.realized.drops:
             with suppress(CannotFix):
                 edits = drop_import(text, recipe)
                 if edits:
                     text = apply_edits(text, edits)
                     dropped.add((recipe.module, recipe.name))
-        if not candidate.edits and not any((recipe.module, recipe.name) in dropped for recipe in candidate.drops):
+        changes = candidate.realized.imports or candidate.realized.edits
+        if not changes and not any((recipe.module, recipe.name) in dropped for recipe in candidate.realized.drops):
             idle.append(candidate)
     return text, idle
 

@@ -7,7 +7,7 @@ import libcst as cst
 from trainlint.fixes.commas import CommaList, Item
 from trainlint.fixes.edits import CannotFix, TextEdit
 from trainlint.fixes.recipe import RemoveArgument, RewriteCall, SetArgument
-from trainlint.fixes.tree import Tree, parse
+from trainlint.fixes.tree import Tree, bracketed_expression, parse
 
 
 def set_argument(tree: Tree, call: cst.Call, recipe: SetArgument) -> list[TextEdit]:
@@ -114,11 +114,8 @@ def _bracket_generator(tree: Tree, call: cst.Call) -> list[TextEdit]:
 
 def _argument_text(value: str) -> str:
     """The value as it can stand after `keyword=`: in parentheses where it would read as something else."""
-    statement = parse(f"({value}\n)\n").body[0]
-    expression = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
-    if not isinstance(expression, cst.Expr) or not isinstance(expression.value, cst.BaseExpression):
-        raise CannotFix("the value to pass is not an expression")
+    expression = bracketed_expression(parse(f"({value}\n)\n"))
     kinds = (cst.Tuple, cst.NamedExpr, cst.GeneratorExp, cst.Yield)
-    if isinstance(expression.value, kinds) and len(expression.value.lpar) == 1:
+    if isinstance(expression, kinds) and len(expression.lpar) == 1:
         return f"({value})"
     return value

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from trainlint.fixes.edits import CannotFix, Range, TextEdit, apply_edits
-from trainlint.fixes.tree import EXPRESSION, Tree
+from trainlint.fixes.tree import EXPRESSION, Tree, bracketed_expression
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +163,7 @@ def _misread(parts: list[str | _Hole]) -> list[_Hole]:
         if not holes:
             raise
         return [hole for hole, _ in holes]
+    bracketed_expression(tree.module)
     expressions = {tree.whole(node) for node in tree.nodes(EXPRESSION)}
     expressions |= {tree.inner(node) for node in tree.nodes(EXPRESSION)}
     return [hole for hole, place in holes if place not in expressions]

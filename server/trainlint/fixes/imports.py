@@ -29,12 +29,6 @@ class _Binding:
     """Module, and name within it (empty for the module itself), where it is an import."""
 
 
-def is_import_insertion(edit: TextEdit) -> bool:
-    """Whether an edit inserts rows of import statements and nothing else, as `ensure_import` does."""
-    rows = edit.content.splitlines()
-    return edit.inserts and any(rows) and all(not row or row.startswith(("import ", "from ")) for row in rows)
-
-
 # ------------------------------------------------------------------------------------------------------------- adding
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import libcst as cst
 
@@ -41,46 +42,73 @@ from trainlint.semantics.context import Site
 from trainlint.source.positions import Span
 
 
+@dataclass(frozen=True, slots=True)
+class Realized:
+    """What a fix does to a text. The edits of both kinds are in terms of the same original text."""
+
+    imports: tuple[TextEdit, ...]
+    """Rows of imports to insert; they come before other edits at the same place."""
+    edits: tuple[TextEdit, ...]
+    drops: tuple[DropImport, ...]
+    """Imports to remove if nothing uses them in the end, which depends on the other fixes too."""
+
+
 def realize(fix: Fix, text: str) -> tuple[TextEdit, ...]:
     """Return the edits of `text` that carry the whole fix out: in order, apart from each other, possibly none.
 
     The recipes are carried out one after the other, imports that they need first, imports to drop last. Raises
     CannotFix if one of them does not apply, or if the result would not parse.
     """
-    draft = realize_without_drops(fix, text)
-    for recipe in dropped_imports(fix):
+    realized = carry_out(fix, text)
+    draft = Draft(text)
+    _apply(draft, (*realized.imports, *realized.edits))
+    for recipe in realized.drops:
         draft.apply(drop_import(draft.text, recipe))
     return draft.edits()
 
 
-def realize_without_drops(fix: Fix, text: str) -> Draft:
-    """Carry out the recipes but for `DropImport`, which depends on what other fixes leave in use."""
+def carry_out(fix: Fix, text: str) -> Realized:
+    """Carry out the recipes, imports apart from the rest. Raises CannotFix as `realize` does."""
     if len({site.path for recipe in fix.recipes for site in _sites(recipe)}) > 1:
         raise CannotFix("it changes more than one file")
-    recipes = sorted(
-        (recipe for recipe in fix.recipes if not isinstance(recipe, DropImport)),
-        key=lambda recipe: not isinstance(recipe, EnsureImport),
+    imports = [edit for recipe in fix.recipes if isinstance(recipe, EnsureImport) for edit in _import(text, recipe)]
+    others = [recipe for recipe in fix.recipes if not isinstance(recipe, EnsureImport | DropImport)]
+    drops = [recipe for recipe in fix.recipes if isinstance(recipe, DropImport)]
+    return Realized(
+        imports=tuple(dict.fromkeys(imports)),
+        edits=_carried_out(others, text),
+        # The imports of a package's `__init__` are there for other modules.
+        drops=tuple(recipe for recipe in drops if recipe.anywhere.path.name != "__init__.py"),
     )
+
+
+def _import(text: str, recipe: EnsureImport) -> list[TextEdit]:
+    return ensure_import(text, _place(text, recipe.anywhere), recipe)
+
+
+def _carried_out(recipes: Sequence[Recipe], text: str) -> tuple[TextEdit, ...]:
+    """The edits of recipes that are carried out one after the other, each on what the ones before it leave."""
     draft = Draft(text)
     places: list[list[Range | None]] = [[_place(text, site) for site in _sites(recipe)] for recipe in recipes]
     for index, recipe in enumerate(recipes):
-        edits = _step(draft.text, recipe, _known(places[index]))
-        try:
-            draft.apply(edits)
-        except ValueError as error:
-            raise CannotFix("parts of it overlap") from error
+        known = _known(places[index])
+        tree = Tree.around(draft.text, known[0])
+        edits = _edits(tree, recipe, known)
+        tree.verify(edits)
+        _apply(draft, edits)
         places = [[place and moved(place, edits) for place in group] for group in places]
-    return draft
+    return draft.edits()
 
 
-def dropped_imports(fix: Fix) -> list[DropImport]:
-    """The imports that the fix wants to drop; none in a package's `__init__`, whose imports are there for others."""
-    drops = [recipe for recipe in fix.recipes if isinstance(recipe, DropImport)]
-    return [recipe for recipe in drops if recipe.anywhere.path.name != "__init__.py"]
+def _apply(draft: Draft, edits: Sequence[TextEdit]) -> None:
+    try:
+        draft.apply(edits)
+    except ValueError as error:
+        raise CannotFix("parts of it overlap") from error
 
 
 def _sites(recipe: Recipe) -> list[Site]:
-    """The places that a recipe names, in the order in which `_step` takes them."""
+    """The places that a recipe names, in the order in which `_edits` takes them."""
     match recipe:
         case SetArgument() | RemoveArgument():
             return [recipe.call]
@@ -114,16 +142,6 @@ def _known(places: Sequence[Range | None]) -> list[Range]:
     if len(known) < len(places):
         raise CannotFix("one part of it rewrites what another part is about")
     return known
-
-
-def _step(text: str, recipe: Recipe, places: list[Range]) -> list[TextEdit]:
-    """The verified edits of one recipe."""
-    if isinstance(recipe, EnsureImport):
-        return ensure_import(text, places[0], recipe)
-    tree = Tree.around(text, places[0])
-    edits = _edits(tree, recipe, places)
-    tree.verify(edits)
-    return edits
 
 
 def _edits(tree: Tree, recipe: Recipe, places: list[Range]) -> list[TextEdit]:

@@ -90,7 +90,8 @@ class Tree:
             self.module._codegen(recorder)
         except RecursionError as error:
             raise CannotFix("the statement nests too deep") from error
-        if "".join(recorder.tokens) != source:
+        # A carriage return alone at the very end is the one thing that libcst is known not to print.
+        if "".join(recorder.tokens).removesuffix("\r") != source.removesuffix("\r"):
             raise CannotFix("the statement is written in a way that its syntax tree does not keep")
         self._inner = recorder.inner
         self._whole = recorder.whole
@@ -238,6 +239,15 @@ def parse(source: str) -> cst.Module:
         return cst.parse_module(source)
     except (cst.ParserSyntaxError, RecursionError) as error:
         raise CannotFix("the code around it would not parse") from error
+
+
+def bracketed_expression(module: cst.Module) -> cst.BaseExpression:
+    """The expression of a module that is one expression in parentheses. Raises CannotFix if it is anything else."""
+    if len(module.body) == 1 and isinstance(line := module.body[0], cst.SimpleStatementLine) and len(line.body) == 1:
+        statement = line.body[0]
+        if isinstance(statement, cst.Expr) and statement.value.lpar:
+            return statement.value
+    raise CannotFix("what it would write is not an expression")
 
 
 @lru_cache(maxsize=4)
