@@ -178,6 +178,11 @@ def test_the_command_line_goes_before_files(tmp_path: Path) -> None:
     assert Resolver(overrides, tmp_path).resolve(Path("x.py")).origins["select"] == "--select"
 
 
+def test_a_long_value_is_not_taken_for_a_path(tmp_path: Path) -> None:
+    names = [f"TL{number}" for number in range(1000)]
+    assert resolver(tmp_path, f"select = {names}").resolve(tmp_path).settings.select == tuple(names)
+
+
 def test_a_named_file_replaces_those_that_would_be_found(tmp_path: Path) -> None:
     write(tmp_path, {"a/trainlint.toml": 'device = "cpu"', "b/other.toml": 'device = "mps"', "a/x.py": ""})
     resolved = resolver(tmp_path, str(tmp_path / "b/other.toml")).resolve(Path("a/x.py"))

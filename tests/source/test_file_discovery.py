@@ -193,17 +193,17 @@ def test_gitignore_patterns_are_those_of_git(tmp_path: Path) -> None:
         ), lines
 
 
-def test_ten_thousand_files_are_walked_well_under_a_second(tmp_path: Path) -> None:
-    patterns = [f"generated_{number}*.py" for number in range(60)] + ["*.log", "/data/", "**/cache/**", "!keep.py"]
+def test_walking_costs_little_however_many_patterns_there_are(tmp_path: Path) -> None:
+    patterns = [f"generated_{number}*.py" for number in range(150)] + ["*.log", "/data/", "**/cache/**", "!keep.py"]
     write(tmp_path, {".git/HEAD": "", ".gitignore": "\n".join(patterns)})
-    for folder in range(100):
+    for folder in range(40):
         package = tmp_path / f"package_{folder}"
         package.mkdir()
-        for module in range(100):
+        for module in range(50):
             (package / f"module_{module}.py").touch()
     start = time.process_time()
-    assert len(discover([tmp_path])) == 10_000
-    assert time.process_time() - start < 0.8
+    assert len(discover([tmp_path])) == 2_000
+    assert time.process_time() - start < 0.1  # measured: 0.025 s
 
 
 ROOTS = {

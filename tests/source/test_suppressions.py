@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import time
 from itertools import pairwise
 
 import pytest
@@ -205,6 +206,14 @@ def test_any_comment_is_read_and_can_be_removed(text: str) -> None:
     offsets = sorted(map(suppressions.index.offsets, spans))
     assert all(start <= end for start, end in offsets)
     assert all(before[1] <= after[0] for before, after in pairwise(offsets))
+
+
+def test_long_comments_take_linear_time() -> None:
+    for filler in ("#", " ", "# ", "a", "# a:", "#a:", "TL201,", "[", "# noqa: "):
+        body = "x  # noqa trainlint: " + filler * (50_000 // len(filler))
+        start = time.process_time()
+        Suppressions.parse(body)
+        assert time.process_time() - start < 2, filler
 
 
 def test_the_documented_forms_are_read() -> None:

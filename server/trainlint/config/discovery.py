@@ -62,7 +62,8 @@ class Overrides:
         return replace(self, values=(*self.values, Override(key, value, origin)))
 
     def _with_argument(self, argument: str) -> Overrides:
-        if Path(argument).is_file() or "=" not in argument:
+        is_file = os.path.isfile(argument)  # noqa: PTH113 - Path.is_file fails on long values
+        if is_file or "=" not in argument:
             if self.file is not None:
                 raise ConfigError(None, "--config", f"two files are named: {self.file} and {argument}")
             return replace(self, file=Path(argument))

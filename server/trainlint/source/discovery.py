@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -97,8 +97,8 @@ def discover(
     Raises:
         PathNotFound: one of the paths does not exist.
     """
-    found: set[Path] = set()
-    links: set[Path] = set()
+    found: set[str] = set()
+    links: set[str] = set()
     for path in paths:
         absolute = Path(os.path.abspath(path))  # noqa: PTH100, since resolve() follows links
         if absolute.is_dir():
@@ -108,11 +108,16 @@ def discover(
         elif not os.path.lexists(absolute):
             raise PathNotFound(path)
         elif not (force_exclude and is_excluded(absolute, filters_for(absolute.parent), is_folder=False)):
-            found.add(absolute)
-    return sorted(found | _new_targets(links, found)) if links else sorted(found)
+            found.add(str(absolute))
+    return _sorted_paths(found | _new_targets(links, found) if links else found)
 
 
-def _new_targets(links: set[Path], found: set[Path]) -> set[Path]:
+def _sorted_paths(paths: Iterable[str]) -> list[Path]:
+    """In the order that `Path` defines, at a fraction of the cost."""
+    return [Path(path) for path in sorted(paths, key=lambda path: path.split(os.sep))]  # noqa: PTH206
+
+
+def _new_targets(links: set[str], found: set[str]) -> set[str]:
     """The links to files that are not found under another name."""
     seen = {os.path.realpath(path) for path in found}
     chosen = set()
@@ -163,7 +168,7 @@ class _Walk:
         self.unreadable = unreadable
         self.folders = 0
 
-    def files(self, top: Path) -> Iterator[tuple[Path, bool]]:
+    def files(self, top: Path) -> Iterator[tuple[str, bool]]:
         """The files below `top`, with whether each is a symbolic link."""
         filters = self.filters_for(top)
         queue = deque([_Folder(str(top), filters, filters.patterns, filters.prefix, _ignores_above(top))])
@@ -182,7 +187,7 @@ class _Walk:
                 if is_folder:
                     queue.append(replace(folder, path=entry.path))
                 elif not (entry.is_symlink() and entry.is_dir()):
-                    yield Path(entry.path), entry.is_symlink()
+                    yield entry.path, entry.is_symlink()
 
     def entries(self, path: str) -> list[os.DirEntry[str]]:
         try:
@@ -272,10 +277,10 @@ def project_root(path: Path) -> Path:
 def context_files(root: Path, filters: Filters | None = None, limit: int = CONTEXT_LIMIT) -> list[Path]:
     """The Python files below `root`, sorted; of more than `limit`, those closest to it."""
     walk = _Walk(lambda _folder: filters or Filters(root), lambda _path, _reason: None)
-    files: list[Path] = []
+    files: list[str] = []
     for file, is_link in walk.files(root):
         if not is_link:
             files.append(file)
         if len(files) >= limit or walk.folders >= _CONTEXT_FOLDER_LIMIT:
             break
-    return sorted(files)
+    return _sorted_paths(files)

@@ -23,7 +23,7 @@ from trainlint.source.positions import LineIndex, Span
 ALL = "ALL"
 """The pattern that stands for every rule."""
 
-_SEGMENT = re.compile(r"#+[ \t]*(?=noqa\b|[A-Za-z][\w-]*[ \t]*:)|#+(?=[ \t])", re.IGNORECASE)
+_SEGMENT = re.compile(r"(?<!#)#++(?:(?=[ \t])|(?=noqa\b|[A-Za-z][\w-]*+:))", re.IGNORECASE)
 _OURS = re.compile(r"#+[ \t]*trainlint[ \t]*:[ \t]*(?P<rest>.*)", re.IGNORECASE)
 _DIRECTIVE = re.compile(
     r"(?P<verb>ignore-file|ignore|off|on)(?![\w-])[ \t]*(?:\[(?P<patterns>[^\]]*)\])?(?P<reason>.*)", re.IGNORECASE
@@ -141,8 +141,9 @@ class Suppressions:
         if not self.all:
             return None
         start, end = self.index.logical_line(first_row)
-        rows = [*range(first_row, min(last_row, end) + 1), *range(start, first_row), *range(last_row + 1, end + 1)]
-        on_rows = [one for row in rows for one in self._by_row.get(row, ())]
+        rows = [row for row in self._by_row if start <= row <= end]
+        rows.sort(key=lambda row: (not first_row <= row <= last_row, row))
+        on_rows = [one for row in rows for one in self._by_row[row]]
         return (
             self._use(on_rows, code, name)
             or self._use_range(code, name, first_row)
