@@ -80,7 +80,7 @@ class SuppressionWithoutReason(FileRule):
             # trainlint: ignore-file[TL2] a benchmark: its syncs are what it measures
             import torch
             """,
-            because="it says why",
+            because="it says why the whole file is silenced",
         ),
         valid(
             """
