@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from trainlint.fixes.diff import unified
-from trainlint.fixes.write import FileChangedError, write_atomically
+from trainlint.fixes.write import FileChanged, write_atomically
 
 
 def _names(folder: Path) -> list[str]:
@@ -41,7 +41,7 @@ def test_of_a_symbolic_link_the_target_is_replaced(tmp_path: Path) -> None:
 def test_a_file_that_changed_meanwhile_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "train.py"
     path.write_bytes(b"edited")
-    with pytest.raises(FileChangedError, match=r"train\.py changed on disk"):
+    with pytest.raises(FileChanged, match=r"train\.py changed on disk"):
         write_atomically(path, b"new", b"old")
     assert path.read_bytes() == b"edited"
     assert _names(tmp_path) == ["train.py"]

@@ -9,14 +9,14 @@ from contextlib import suppress
 from pathlib import Path
 
 
-class FileChangedError(Exception):
+class FileChanged(Exception):  # noqa: N818
     """The file on disk is not the one that the changes were made for."""
 
 
 def write_atomically(path: Path, data: bytes, expected: bytes) -> None:
     """Replace the content of `path`, which must be `expected`, by `data`.
 
-    Permissions stay; of a symbolic link, the target is replaced. Raises FileChangedError if the content is another one
+    Permissions stay; of a symbolic link, the target is replaced. Raises FileChanged if the content is another one
     by now, and OSError where the file cannot be written; the old file is untouched then, with nothing left beside it.
     """
     target = Path(os.path.realpath(path, strict=True))
@@ -42,7 +42,7 @@ def write_atomically(path: Path, data: bytes, expected: bytes) -> None:
 
 def _require(target: Path, path: Path, expected: bytes) -> None:
     if target.read_bytes() != expected:
-        raise FileChangedError(f"{path} changed on disk since it was read; nothing was written")
+        raise FileChanged(f"{path} changed on disk since it was read; nothing was written")
 
 
 def _copy_permissions(target: Path, temporary: Path) -> None:
