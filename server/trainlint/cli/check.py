@@ -12,7 +12,7 @@ from typing import TextIO
 from trainlint.cli.check_arguments import CheckArguments, parse, parser
 from trainlint.cli.failure import Failure
 from trainlint.cli.fixing import Outcome, applicable_kinds, fix_until_stable, write
-from trainlint.cli.program import FINDINGS
+from trainlint.cli.program import FINDINGS, FAILED
 from trainlint.cli.summary import changes_line, summary_lines
 from trainlint.cli.terminal import wants_colour
 from trainlint.lint.engine import CheckOptions, check
@@ -23,6 +23,8 @@ from trainlint.report.view import View
 
 STDIN_NAME = Path("stdin.py")
 """The file name of standard input where `--stdin-filename` gives none."""
+SLOWEST_RULES = 5
+"""Rules that `--verbose` names with their time."""
 
 __all__ = ["main", "parser"]
 
@@ -79,6 +81,7 @@ class _Run:
             min_severity=arguments.min_severity,
             texts=texts,
             verbose=arguments.verbose,
+            timings=arguments.verbose,
         )
         return check(self.paths, options)
 
@@ -128,6 +131,8 @@ class _Run:
         return wants_colour(arguments.colour, self._report_stream())
 
     def _warn(self, outcome: Outcome) -> None:
+        for error in outcome.result.errors:
+            print(f"trainlint: {error}", file=sys.stderr)
         for problem in outcome.problems:
             print(f"trainlint: warning: {problem}", file=sys.stderr)
         if not self.arguments.quiet:
@@ -151,9 +156,13 @@ class _Run:
                 print(line, file=sys.stderr)
         if arguments.verbose:
             print(f"Took {time.perf_counter() - self.started:.2f} s.", file=sys.stderr)
+            for code, seconds in outcome.result.rule_seconds[:SLOWEST_RULES]:
+                print(f"{code} took {seconds:.3f} s.", file=sys.stderr)
 
     def _exit_status(self, outcome: Outcome) -> int:
         arguments = self.arguments
+        if outcome.result.errors:
+            return FAILED
         if arguments.exit_zero:
             return 0
         if arguments.diff:

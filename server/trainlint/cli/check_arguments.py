@@ -153,6 +153,7 @@ def _configuration(values: Sequence[str], isolated: bool) -> tuple[Path | None, 
     """Split the uses of `--config` into the one file and the settings.
 
     Raises:
+        Failure: the file is not there.
         ConfigError: a value is neither a file nor a setting, or `isolated` contradicts a file.
     """
     if not values:
@@ -160,6 +161,8 @@ def _configuration(values: Sequence[str], isolated: bool) -> tuple[Path | None, 
     from trainlint.config.discovery import Overrides
 
     overrides = Overrides.parse(values, isolated=isolated)
+    if overrides.file is not None and not overrides.file.is_file():
+        raise Failure(f"`--config {overrides.file}`: there is no such file, and a setting is written KEY=VALUE")
     settings: dict[str, object] = {}
     for override in overrides.values:
         _merge(settings, {override.key: override.value})

@@ -89,7 +89,8 @@ def write(outcome: Outcome, check: Check) -> Outcome:
         except FileChanged as error:
             problems.append(str(error))
         except OSError as error:
-            problems.append(f"{change.path} could not be written: {(error.strerror or str(error)).lower()}")
+            reason = error.strerror
+            problems.append(f"{change.path} could not be written: {reason.lower()}" if reason else str(error))
         else:
             written.append(change)
     if len(written) == len(outcome.changes):

@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 
 FINDINGS = 1
-USAGE = 2
+FAILED = 2
+"""Wrong usage, a broken configuration, or a defect of trainlint."""
 INTERRUPTED = 130
 """What a shell reports for a process that SIGINT ended."""
 
@@ -52,12 +53,12 @@ def _dispatch(arguments: Sequence[str]) -> int:
     first = arguments[0] if arguments else ""
     if first in ("", "-h", "--help"):
         print(_overview(), file=sys.stdout if first else sys.stderr)
-        return 0 if first else USAGE
+        return 0 if first else FAILED
     if first in ("-V", "--version"):
         return _verb("version")(arguments[1:])
     if first in LATER_VERBS:
         print(f"trainlint: `{first}` is not available in this version (to lint a folder: ./{first})", file=sys.stderr)
-        return USAGE
+        return FAILED
     if first in VERBS:
         return _verb(first)(arguments[1:])
     return _verb("check")(arguments)
@@ -85,7 +86,7 @@ def _report_failure(error: Exception) -> int:
 
     if isinstance(error, Failure | ConfigError):
         print(f"trainlint: error: {error}", file=sys.stderr)
-        return USAGE
+        return FAILED
     import traceback
 
     traceback.print_exception(error)
@@ -94,7 +95,7 @@ def _report_failure(error: Exception) -> int:
         "that causes it",
         file=sys.stderr,
     )
-    return USAGE
+    return FAILED
 
 
 def _prepare_streams() -> None:
