@@ -99,9 +99,26 @@ def test_each_file_is_taken_once(tmp_path: Path) -> None:
     assert found(tmp_path, "a", "a/x.py", "a/../a/x.py", "") == ["a/x.py"]
 
 
-def test_paths_that_do_not_exist_are_named(tmp_path: Path) -> None:
-    with pytest.raises(PathNotFound, match=r"gone\.py: no such file or folder"):
-        discover([tmp_path / "gone.py"])
+@pytest.mark.parametrize("name", ["gone.py", "a\0b.py", "x" * 5000, "file/x.py"])
+def test_paths_that_do_not_exist_are_named(name: str, tmp_path: Path) -> None:
+    write(tmp_path, ["file"])
+    with pytest.raises(PathNotFound, match=r": no such file or folder"):
+        discover([tmp_path / name])
+
+
+def test_a_tree_deeper_than_paths_may_be_long_is_walked_as_far_as_it_goes(tmp_path: Path) -> None:
+    write(tmp_path, ["x.py"])
+    here = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(30):
+        os.mkdir("d" * 200, dir_fd=here)
+        below = os.open("d" * 200, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+    told: list[str] = []
+    assert found(tmp_path, unreadable=lambda _path, reason: told.append(reason)) == ["x.py"]
+    assert told == ["file name too long"]
+    shutil.rmtree(tmp_path / ("d" * 200))
 
 
 @pytest.mark.skipif(os.name == "nt", reason="symbolic links need rights")
@@ -113,8 +130,9 @@ def test_links(tmp_path: Path) -> None:
     (tmp_path / "a/linked.py").symlink_to("../outside/y.py")
     (tmp_path / "a/linked_too.py").symlink_to("../outside/y.py")
     (tmp_path / "a/dangling.py").symlink_to("gone.py")
+    (tmp_path / "a/looping.py").symlink_to("looping.py")
     (tmp_path / "a/.#x.py").symlink_to("user@host.1234")
-    assert found(tmp_path, "a") == ["a/dangling.py", "a/linked.py", "a/x.py"]
+    assert found(tmp_path, "a") == ["a/dangling.py", "a/linked.py", "a/looping.py", "a/x.py"]
     assert found(tmp_path, "a/folder") == ["a/folder/y.py"]
     assert found(tmp_path, "a/again.py") == ["a/again.py"]
 

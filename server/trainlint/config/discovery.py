@@ -156,7 +156,7 @@ class Resolver:
             ConfigError: the configuration is broken.
         """
         absolute = Path(os.path.abspath(self.working_directory / path))  # noqa: PTH100, resolve() follows links
-        folder = absolute if absolute.is_dir() else absolute.parent
+        folder = absolute if os.path.isdir(absolute) else absolute.parent  # noqa: PTH112
         return self.of_folder(folder)
 
     def filters_for(self, folder: Path) -> Filters:
@@ -218,7 +218,7 @@ def find_in(folder: Path) -> Path | None:
         ConfigError: the `pyproject.toml` speaks of trainlint but cannot be parsed.
     """
     own = folder / "trainlint.toml"
-    if own.is_file():
+    if os.path.isfile(own):  # noqa: PTH113 - Path.is_file fails without permission
         return own
     shared = folder / "pyproject.toml"
     try:

@@ -101,7 +101,7 @@ def discover(
     links: set[str] = set()
     for path in paths:
         absolute = Path(os.path.abspath(path))  # noqa: PTH100, since resolve() follows links
-        if absolute.is_dir():
+        if os.path.isdir(absolute):  # noqa: PTH112 - Path.is_dir fails without permission
             if not (force_exclude and is_excluded(absolute, filters_for(absolute.parent), is_folder=True)):
                 for file, is_link in _Walk(filters_for, unreadable).files(absolute):
                     (links if is_link else found).add(file)
@@ -186,7 +186,7 @@ class _Walk:
                     continue
                 if is_folder:
                     queue.append(replace(folder, path=entry.path))
-                elif not (entry.is_symlink() and entry.is_dir()):
+                elif not (entry.is_symlink() and os.path.isdir(entry.path)):  # noqa: PTH112
                     yield entry.path, entry.is_symlink()
 
     def entries(self, path: str) -> list[os.DirEntry[str]]:
@@ -243,7 +243,12 @@ def _ignores_above(top: Path) -> tuple[_IgnoreFile, ...]:
 
 
 def _repository(folder: Path) -> Path | None:
-    return next((above for above in (folder, *folder.parents) if (above / ".git").exists()), None)
+    return next((above for above in (folder, *folder.parents) if _exists(above, ".git")), None)
+
+
+def _exists(folder: Path, name: str) -> bool:
+    """Whether a folder holds a name, as far as it may be looked at; `Path.exists` fails without permission."""
+    return os.path.exists(os.path.join(folder, name))  # noqa: PTH110, PTH118
 
 
 def _ignore_files(folder: Path) -> tuple[_IgnoreFile, ...]:
@@ -264,12 +269,12 @@ def project_root(path: Path) -> Path:
     The closest folder that holds one of `ROOT_MARKERS`; else the folder above the topmost package that the file
     belongs to; else the file's own folder.
     """
-    folder = path if path.is_dir() else path.parent
+    folder = path if os.path.isdir(path) else path.parent  # noqa: PTH112
     for above in (folder, *folder.parents):
-        if any((above / marker).exists() for marker in ROOT_MARKERS):
+        if any(_exists(above, marker) for marker in ROOT_MARKERS):
             return above
     root = folder
-    while (root / "__init__.py").exists() and root.parent != root:
+    while _exists(root, "__init__.py") and root.parent != root:
         root = root.parent
     return root
 
