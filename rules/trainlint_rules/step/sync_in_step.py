@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainlint.fixes.recipe import Applicability, Fix, ReplaceExpression
+from trainlint.fixes.recipe import Applicability, Fix, ReplaceByPart, ReplaceExpression
 from trainlint.lint.finding import Family, Finding
 from trainlint.lint.rule import Rule, invalid, quote, valid
 from trainlint.probe.evidence import Evidence, Verdict, judge_syncs
@@ -364,12 +364,12 @@ class SyncInStep(Rule):
 
     def fix(self, finding: Finding) -> Fix | None:
         sync = finding.subject
-        if isinstance(sync, SyncPoint) and sync.kind is SyncKind.READ and sync.accumulated and sync.operand:
-            kept = f"{sync.operand}.detach()"
+        if isinstance(sync, SyncPoint) and sync.kind is SyncKind.READ and sync.accumulated and sync.operand_site:
+            kept = (ReplaceByPart(sync.site, sync.operand_site), ReplaceExpression(sync.operand_site, "{0}.detach()"))
             return Fix(
                 Applicability.UNSAFE,
-                f"Add up `{kept}` on the device, and read the total where it is used",
-                (ReplaceExpression(sync.site, kept),),
+                f"Add {quote(sync.operand)} up on the device with `.detach()`, and read the total where it is used",
+                kept,
             )
         return Fix(
             Applicability.DISPLAY,

@@ -102,7 +102,9 @@ class SyncPoint:
     context: Context
     value: Tensor
     operand: str = ""
-    """Text of the tensor expression that is read: `loss` of `loss.item()`."""
+    """Text of the tensor expression that is read, for messages: `loss` of `loss.item()`."""
+    operand_site: Site | None = None
+    """Where that expression stands, its parentheses included; None where it is not part of the expression."""
     accumulated: bool = False
     """Whether the number read is only added to a running total or appended to a list: `total += loss.item()`."""
 
