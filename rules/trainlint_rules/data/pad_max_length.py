@@ -263,7 +263,8 @@ class PadMaxLength(Rule):
     )
 
     def check(self, project: Project) -> Iterator[Finding]:
-        for call in (*project.tokenizations, *project.calls_of(*PADDING_COLLATORS)):
+        calls: list[Tokenization | Call] = [*project.tokenizations, *project.calls_of(*PADDING_COLLATORS)]
+        for call in calls:
             if _pads_to_maximum(call.arguments) and _makes_training_samples(call) and not _wants_one_length(call):
                 yield self.finding(
                     call,
