@@ -11,7 +11,7 @@ node belongs to (a top-level statement, or a member of a class), columns in UTF-
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 Place: TypeAlias = int
@@ -564,3 +564,14 @@ def _decode_field(array: list[Any]) -> Any:
 def decode_block(array: list[Any]) -> Block:
     """Turn what `json.loads` returned for a block back into its statements."""
     return tuple([_decode_field(item) for item in array])
+
+
+def walk(node: object) -> Iterator[Any]:
+    """Yield every node below and including `node`, a node or a block, in no particular order."""
+    stack = [node]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, tuple):
+            if item.__class__ is not tuple:
+                yield item
+            stack.extend(item)

@@ -15,7 +15,9 @@ Evaluate: TypeAlias = Callable[[code.Expression], Value]
 _NOTHING: tuple[Kinds, Kinds] = ((), ())
 
 
-def classify(test: code.Expression, evaluate: Evaluate, rank_names: frozenset[str] = frozenset()) -> tuple[Kinds, Kinds]:
+def classify(
+    test: code.Expression, evaluate: Evaluate, rank_names: frozenset[str] = frozenset()
+) -> tuple[Kinds, Kinds]:
     """Return the kinds of guard that `test` is for the code it lets run, and for the code it keeps from running.
 
     `evaluate` gives the value of an expression where a name alone does not tell.
@@ -42,7 +44,9 @@ def _boolean(test: code.Boolean, evaluate: Evaluate, rank_names: frozenset[str])
         return _union([positive for positive, _ in parts]), _common([negative for _, negative in parts])
     positives = [positive for positive, _ in parts]
     # "not distributed or rank == 0" is how a rank guard is written that also holds in a single process
-    if any(GuardKind.RANK in kinds for kinds in positives) and any(GuardKind.NOT_DISTRIBUTED in kinds for kinds in positives):
+    if any(GuardKind.RANK in kinds for kinds in positives) and any(
+        GuardKind.NOT_DISTRIBUTED in kinds for kinds in positives
+    ):
         return (GuardKind.RANK,), _union([negative for _, negative in parts])
     return _common(positives), _union([negative for _, negative in parts])
 
@@ -97,7 +101,9 @@ def _modulo(test: code.Binary) -> Kinds:
         return ()
     if any(naming.RANK.search(word) or naming.MAIN_PROCESS.search(word) for word in left):
         return (GuardKind.RANK,)
-    if any(naming.ACCUMULATION.search(word) for word in right) or any(naming.ACCUMULATION.search(word) for word in left):
+    if any(naming.ACCUMULATION.search(word) for word in right) or any(
+        naming.ACCUMULATION.search(word) for word in left
+    ):
         return (GuardKind.ACCUMULATION,)
     if isinstance(test.right, code.Constant) and test.right.value == 1:
         return ()
@@ -109,7 +115,13 @@ def _compare(test: code.Compare, evaluate: Evaluate) -> tuple[Kinds, Kinds]:
         return _NOTHING
     operator, left, right = test.ops[0], test.left, test.comparators[0]
     equal, unequal = operator in ("==", "is", "in"), operator in ("!=", "is not", "not in")
-    modulo = left if isinstance(left, code.Binary) and left.op == "%" else right if isinstance(right, code.Binary) and right.op == "%" else None
+    modulo = (
+        left
+        if isinstance(left, code.Binary) and left.op == "%"
+        else right
+        if isinstance(right, code.Binary) and right.op == "%"
+        else None
+    )
     if modulo is not None:
         kinds = _modulo(modulo)
         return ((), kinds) if unequal or operator == ">" else (kinds, ())
@@ -127,10 +139,24 @@ def _compare_word(
     if not word:
         return None
     constant = other.value if isinstance(other, code.Constant) else None
-    value = evaluate(one) if naming.RANK.search(word) or naming.DEVICE.search(word) or naming.WORLD_SIZE.search(word) or word in ("type", "gpu") else None
+    value = (
+        evaluate(one)
+        if naming.RANK.search(word)
+        or naming.DEVICE.search(word)
+        or naming.WORLD_SIZE.search(word)
+        or word in ("type", "gpu")
+        else None
+    )
     if naming.RANK.search(word) or (isinstance(value, Host) and value.kind == "rank"):
         return _rank(constant, other, operator, equal, unequal)
-    if word == "type" and isinstance(constant, str) or naming.DEVICE.search(word) and constant in ("cuda", "cpu", "mps", "xpu") or isinstance(value, DeviceValue) and isinstance(constant, str):
+    if (
+        (word == "type"
+        and isinstance(constant, str))
+        or (naming.DEVICE.search(word)
+        and constant in ("cuda", "cpu", "mps", "xpu"))
+        or (isinstance(value, DeviceValue)
+        and isinstance(constant, str))
+    ):
         on_device = constant not in ("cpu",)
         positive = GuardKind.DEVICE if on_device == equal else GuardKind.NOT_DEVICE
         negative = GuardKind.NOT_DEVICE if positive is GuardKind.DEVICE else GuardKind.DEVICE
@@ -150,10 +176,22 @@ def _compare_word(
     return None
 
 
-def _rank(constant: object, other: code.Expression, operator: str, equal: bool, unequal: bool) -> tuple[Kinds, Kinds] | None:
-    if equal and (constant in (0, -1) or isinstance(other, code.Sequence)) or operator in ("<", "<=") and constant in (0, 1):
+def _rank(
+    constant: object, other: code.Expression, operator: str, equal: bool, unequal: bool
+) -> tuple[Kinds, Kinds] | None:
+    if (
+        (equal
+        and (constant in (0, -1) or isinstance(other, code.Sequence)))
+        or (operator in ("<", "<=")
+        and constant in (0, 1))
+    ):
         return (GuardKind.RANK,), ()
-    if unequal and (constant in (0, -1) or isinstance(other, code.Sequence)) or operator in (">", ">=") and constant in (0, 1):
+    if (
+        (unequal
+        and (constant in (0, -1) or isinstance(other, code.Sequence)))
+        or (operator in (">", ">=")
+        and constant in (0, 1))
+    ):
         return (), (GuardKind.RANK,)
     if equal or unequal:
         # compared with another expression for one rank, such as `world_size - 1`
@@ -162,7 +200,13 @@ def _rank(constant: object, other: code.Expression, operator: str, equal: bool, 
 
 
 def _counts(word: str) -> bool:
-    return bool(naming.STEP_INDEX.match(word) or naming.EPOCH_INDEX.match(word) or "step" in word.lower() or "iter" in word.lower() or "epoch" in word.lower())
+    return bool(
+        naming.STEP_INDEX.match(word)
+        or naming.EPOCH_INDEX.match(word)
+        or "step" in word.lower()
+        or "iter" in word.lower()
+        or "epoch" in word.lower()
+    )
 
 
 def _one_turn(node: code.Expression) -> bool:
@@ -175,7 +219,9 @@ def _one_turn(node: code.Expression) -> bool:
         return True
     if isinstance(node, code.Call) and _last_word(node) == "len":
         return True
-    return any(word.startswith(("last", "first", "start", "final", "max", "num", "total", "n_")) for word in _words(node))
+    return any(
+        word.startswith(("last", "first", "start", "final", "max", "num", "total", "n_")) for word in _words(node)
+    )
 
 
 def _order(test: code.Compare, operator: str) -> tuple[Kinds, Kinds]:

@@ -81,14 +81,23 @@ DATA_LOADERS = {
 }
 DDP = "torch.nn.parallel.DistributedDataParallel"
 DATA_PARALLEL = {"torch.nn.DataParallel", "torch.nn.parallel.data_parallel"}
-FSDP = {"torch.distributed.fsdp.FullyShardedDataParallel", "torch.distributed.fsdp.fully_shard", "fairscale.nn.FullyShardedDataParallel"}
+FSDP = {
+    "torch.distributed.fsdp.FullyShardedDataParallel",
+    "torch.distributed.fsdp.fully_shard",
+    "fairscale.nn.FullyShardedDataParallel",
+}
 WRAPPERS = {DDP, *DATA_PARALLEL, *FSDP}
 SHARDING_SAMPLERS = {
     "torch.utils.data.DistributedSampler",
     "torchdata.nodes.DistributedSampler",
     "catalyst.data.DistributedSamplerWrapper",
 }
-GRAD_SCALERS = {"torch.cuda.amp.GradScaler", "torch.amp.GradScaler", "torch.cpu.amp.GradScaler", "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler"}
+GRAD_SCALERS = {
+    "torch.cuda.amp.GradScaler",
+    "torch.amp.GradScaler",
+    "torch.cpu.amp.GradScaler",
+    "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler",
+}
 AUTOCASTS = {"torch.cuda.amp.autocast", "torch.autocast", "torch.amp.autocast", "torch.cpu.amp.autocast"}
 NO_GRADS = {"torch.no_grad", "torch.inference_mode"}
 MODULE_BASES = {
@@ -102,18 +111,46 @@ MODULE_BASES = {
     "torch_geometric.nn.conv.MessagePassing",
 }
 LIGHTNING_MODULE = "pytorch_lightning.LightningModule"
-DATASET_BASES = {"torch.utils.data.Dataset", "torch.utils.data.IterableDataset", "torch.utils.data.IterDataPipe", "torch.utils.data.MapDataPipe"}
+DATASET_BASES = {
+    "torch.utils.data.Dataset",
+    "torch.utils.data.IterableDataset",
+    "torch.utils.data.IterDataPipe",
+    "torch.utils.data.MapDataPipe",
+}
 HF_TRAINERS = re.compile(r"^(transformers|trl|sentence_transformers|setfit|optimum\.\w+)\.(\w*\.)*\w*Trainer$")
-HF_ARGUMENTS = re.compile(r"^(transformers|trl)\.(\w*\.)*(\w*TrainingArguments|SFTConfig|DPOConfig|GRPOConfig|RewardConfig|PPOConfig|ORPOConfig|KTOConfig)$")
+HF_ARGUMENTS = re.compile(
+    r"^(transformers|trl)\.(\w*\.)*(\w*TrainingArguments|SFTConfig|DPOConfig|GRPOConfig|RewardConfig|PPOConfig|ORPOConfig|KTOConfig)$"
+)
 
 PARAMETERS: dict[str, tuple[str, ...]] = {
     "torch.utils.data.DataLoader": (
-        "dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn", "pin_memory", "drop_last",
-        "timeout", "worker_init_fn", "multiprocessing_context", "generator",
+        "dataset",
+        "batch_size",
+        "shuffle",
+        "sampler",
+        "batch_sampler",
+        "num_workers",
+        "collate_fn",
+        "pin_memory",
+        "drop_last",
+        "timeout",
+        "worker_init_fn",
+        "multiprocessing_context",
+        "generator",
     ),
     "torch.nn.parallel.DistributedDataParallel": (
-        "module", "device_ids", "output_device", "dim", "broadcast_buffers", "init_sync", "process_group", "bucket_cap_mb", "find_unused_parameters",
-        "check_reduction", "gradient_as_bucket_view", "static_graph",
+        "module",
+        "device_ids",
+        "output_device",
+        "dim",
+        "broadcast_buffers",
+        "init_sync",
+        "process_group",
+        "bucket_cap_mb",
+        "find_unused_parameters",
+        "check_reduction",
+        "gradient_as_bucket_view",
+        "static_graph",
     ),
     "torch.nn.DataParallel": ("module", "device_ids", "output_device", "dim"),
     "torch.nn.parallel.data_parallel": ("module", "inputs", "device_ids", "output_device", "dim", "module_kwargs"),
@@ -136,29 +173,112 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
 """Parameter names, in order, of the callees whose positional arguments rules ask for by name."""
 
 RECORDED = {
-    "gc.collect", "torch.nn.DataParallel", "torch.tensor", "torch.as_tensor", "torch.compile", "torch.save", "torch.load", "torch.autocast",
-    "print", "torch.set_float32_matmul_precision", "torch.use_deterministic_algorithms", "torch.set_default_dtype",
-    "torch.set_anomaly_enabled", "torch.set_default_tensor_type", "os.putenv",
+    "gc.collect",
+    "torch.nn.DataParallel",
+    "torch.tensor",
+    "torch.as_tensor",
+    "torch.compile",
+    "torch.save",
+    "torch.load",
+    "torch.autocast",
+    "print",
+    "torch.set_float32_matmul_precision",
+    "torch.use_deterministic_algorithms",
+    "torch.set_default_dtype",
+    "torch.set_anomaly_enabled",
+    "torch.set_default_tensor_type",
+    "os.putenv",
 }
 RECORDED_PREFIXES = (
-    "torch.cuda.", "torch.distributed.", "torch.autograd.", "torch.backends.", "torch.amp.", "torch.cpu.amp.", "torch.utils.data.",
-    "torch.utils.checkpoint.", "torch.nn.parallel.", "torch.profiler.", "torch.accelerator.", "torch.mps.", "torch.xpu.",
-    "transformers.Train", "transformers.Seq2SeqTrain", "accelerate.", "deepspeed.", "pytorch_lightning.strategies", "pytorch_lightning.plugins",
-    "pytorch_lightning.Trainer", "lightning.Fabric",
+    "torch.cuda.",
+    "torch.distributed.",
+    "torch.autograd.",
+    "torch.backends.",
+    "torch.amp.",
+    "torch.cpu.amp.",
+    "torch.utils.data.",
+    "torch.utils.checkpoint.",
+    "torch.nn.parallel.",
+    "torch.profiler.",
+    "torch.accelerator.",
+    "torch.mps.",
+    "torch.xpu.",
+    "transformers.Train",
+    "transformers.Seq2SeqTrain",
+    "accelerate.",
+    "deepspeed.",
+    "pytorch_lightning.strategies",
+    "pytorch_lightning.plugins",
+    "pytorch_lightning.Trainer",
+    "lightning.Fabric",
 )
 
 FACTORIES = {
-    "zeros", "ones", "empty", "full", "eye", "rand", "randn", "randint", "randperm", "arange", "linspace", "logspace", "tensor", "as_tensor",
-    "zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like", "randint_like", "normal", "bernoulli_", "scalar_tensor", "range",
-    "FloatTensor", "LongTensor", "IntTensor", "HalfTensor", "DoubleTensor", "BoolTensor", "ByteTensor", "ShortTensor", "Tensor", "BFloat16Tensor",
-    "from_numpy", "frombuffer", "asarray", "complex", "multinomial_",
+    "zeros",
+    "ones",
+    "empty",
+    "full",
+    "eye",
+    "rand",
+    "randn",
+    "randint",
+    "randperm",
+    "arange",
+    "linspace",
+    "logspace",
+    "tensor",
+    "as_tensor",
+    "zeros_like",
+    "ones_like",
+    "empty_like",
+    "full_like",
+    "rand_like",
+    "randn_like",
+    "randint_like",
+    "normal",
+    "bernoulli_",
+    "scalar_tensor",
+    "range",
+    "FloatTensor",
+    "LongTensor",
+    "IntTensor",
+    "HalfTensor",
+    "DoubleTensor",
+    "BoolTensor",
+    "ByteTensor",
+    "ShortTensor",
+    "Tensor",
+    "BFloat16Tensor",
+    "from_numpy",
+    "frombuffer",
+    "asarray",
+    "complex",
+    "multinomial_",
 }
 """Functions of `torch` that make a tensor on the host unless told otherwise (`*_like` follow their argument)."""
 
 HOST_RESULTS = {
-    "torch.is_tensor", "torch.numel", "torch.is_grad_enabled", "torch.get_default_dtype", "torch.initial_seed", "torch.seed", "torch.is_floating_point",
-    "torch.is_complex", "torch.get_num_threads", "torch.manual_seed", "torch.finfo", "torch.iinfo", "torch.Size", "torch.Generator", "torch.is_autocast_enabled",
-    "torch.promote_types", "torch.result_type", "torch.broadcast_shapes", "torch.get_rng_state", "torch.set_rng_state", "torch.typename",
+    "torch.is_tensor",
+    "torch.numel",
+    "torch.is_grad_enabled",
+    "torch.get_default_dtype",
+    "torch.initial_seed",
+    "torch.seed",
+    "torch.is_floating_point",
+    "torch.is_complex",
+    "torch.get_num_threads",
+    "torch.manual_seed",
+    "torch.finfo",
+    "torch.iinfo",
+    "torch.Size",
+    "torch.Generator",
+    "torch.is_autocast_enabled",
+    "torch.promote_types",
+    "torch.result_type",
+    "torch.broadcast_shapes",
+    "torch.get_rng_state",
+    "torch.set_rng_state",
+    "torch.typename",
 }
 SYNCING_FUNCTIONS = {"torch.equal", "torch.allclose", "torch.is_nonzero"}
 """Functions that return a Python bool computed from tensor data, so that the host waits."""
@@ -166,28 +286,171 @@ SYNCING_FUNCTIONS = {"torch.equal", "torch.allclose", "torch.is_nonzero"}
 SYNCING_METHODS = {"item", "tolist", "equal", "allclose", "is_nonzero", "__bool__", "__float__", "__int__"}
 COPYING_METHODS = {"cpu", "numpy"}
 HOST_METHODS = {
-    "size", "dim", "numel", "nelement", "element_size", "stride", "data_ptr", "get_device", "is_contiguous", "ndimension", "storage", "storage_offset",
-    "is_floating_point", "is_complex", "is_pinned", "is_shared", "untyped_storage", "is_cuda", "keys", "__len__", "is_sparse", "convert_tokens_to_ids",
+    "size",
+    "dim",
+    "numel",
+    "nelement",
+    "element_size",
+    "stride",
+    "data_ptr",
+    "get_device",
+    "is_contiguous",
+    "ndimension",
+    "storage",
+    "storage_offset",
+    "is_floating_point",
+    "is_complex",
+    "is_pinned",
+    "is_shared",
+    "untyped_storage",
+    "is_cuda",
+    "keys",
+    "__len__",
+    "is_sparse",
+    "convert_tokens_to_ids",
 }
 HOST_ATTRIBUTES = {
-    "shape", "dtype", "ndim", "requires_grad", "is_cuda", "is_leaf", "grad_fn", "layout", "names", "itemsize", "nbytes", "is_sparse", "is_quantized",
-    "_version", "output_nr", "is_mkldnn", "is_nested",
+    "shape",
+    "dtype",
+    "ndim",
+    "requires_grad",
+    "is_cuda",
+    "is_leaf",
+    "grad_fn",
+    "layout",
+    "names",
+    "itemsize",
+    "nbytes",
+    "is_sparse",
+    "is_quantized",
+    "_version",
+    "output_nr",
+    "is_mkldnn",
+    "is_nested",
 }
-REDUCTIONS = {"sum", "mean", "max", "min", "norm", "std", "var", "prod", "median", "any", "all", "argmax", "argmin", "logsumexp", "count_nonzero", "nansum", "nanmean"}
+REDUCTIONS = {
+    "sum",
+    "mean",
+    "max",
+    "min",
+    "norm",
+    "std",
+    "var",
+    "prod",
+    "median",
+    "any",
+    "all",
+    "argmax",
+    "argmin",
+    "logsumexp",
+    "count_nonzero",
+    "nansum",
+    "nanmean",
+}
 IN_PLACE_NO_GRAPH = {"detach", "detach_"}
 
 HOST_PACKAGES = {
-    "math", "random", "time", "os", "sys", "json", "re", "datetime", "pathlib", "shutil", "glob", "argparse", "logging", "collections", "itertools",
-    "functools", "copy", "pickle", "subprocess", "string", "socket", "platform", "warnings", "threading", "multiprocessing", "hashlib", "csv", "yaml",
-    "pprint", "inspect", "traceback", "uuid", "types", "typing", "dataclasses", "enum", "contextlib", "tempfile", "urllib", "operator", "statistics",
-    "sklearn", "scipy", "pandas", "matplotlib", "PIL", "cv2", "imageio", "skimage", "albumentations", "librosa", "soundfile", "rich", "click", "hydra",
-    "omegaconf", "psutil", "nltk", "sacrebleu", "rouge", "seaborn", "toml", "requests", "importlib", "textwrap", "heapq", "bisect", "abc", "signal",
+    "math",
+    "random",
+    "time",
+    "os",
+    "sys",
+    "json",
+    "re",
+    "datetime",
+    "pathlib",
+    "shutil",
+    "glob",
+    "argparse",
+    "logging",
+    "collections",
+    "itertools",
+    "functools",
+    "copy",
+    "pickle",
+    "subprocess",
+    "string",
+    "socket",
+    "platform",
+    "warnings",
+    "threading",
+    "multiprocessing",
+    "hashlib",
+    "csv",
+    "yaml",
+    "pprint",
+    "inspect",
+    "traceback",
+    "uuid",
+    "types",
+    "typing",
+    "dataclasses",
+    "enum",
+    "contextlib",
+    "tempfile",
+    "urllib",
+    "operator",
+    "statistics",
+    "sklearn",
+    "scipy",
+    "pandas",
+    "matplotlib",
+    "PIL",
+    "cv2",
+    "imageio",
+    "skimage",
+    "albumentations",
+    "librosa",
+    "soundfile",
+    "rich",
+    "click",
+    "hydra",
+    "omegaconf",
+    "psutil",
+    "nltk",
+    "sacrebleu",
+    "rouge",
+    "seaborn",
+    "toml",
+    "requests",
+    "importlib",
+    "textwrap",
+    "heapq",
+    "bisect",
+    "abc",
+    "signal",
 }
 NUMBER_PACKAGES = {"math", "random", "time", "statistics"}
 TENSOR_PACKAGES = {
-    "torchvision", "torchaudio", "timm", "kornia", "einops", "torchmetrics", "monai", "transformers", "diffusers", "peft", "fairseq", "pytorch_lightning",
-    "torch_geometric", "segmentation_models_pytorch", "lpips", "pytorch_msssim", "open_clip", "clip", "apex", "flash_attn", "xformers", "torch_scatter",
-    "pytorch3d", "detectron2", "mmcv", "mmengine", "ignite", "fvcore", "bitsandbytes",
+    "torchvision",
+    "torchaudio",
+    "timm",
+    "kornia",
+    "einops",
+    "torchmetrics",
+    "monai",
+    "transformers",
+    "diffusers",
+    "peft",
+    "fairseq",
+    "pytorch_lightning",
+    "torch_geometric",
+    "segmentation_models_pytorch",
+    "lpips",
+    "pytorch_msssim",
+    "open_clip",
+    "clip",
+    "apex",
+    "flash_attn",
+    "xformers",
+    "torch_scatter",
+    "pytorch3d",
+    "detectron2",
+    "mmcv",
+    "mmengine",
+    "ignite",
+    "fvcore",
+    "bitsandbytes",
 }
 MODULE_FACTORIES = re.compile(
     r"^(torchvision\.models\.(\w+\.)*\w+|timm\.create_model|timm\.models\.(\w+\.)*create_model|torch\.hub\.load|transformers\.\w*(Model|For[A-Z]\w*|Encoder|Decoder)\.(from_pretrained|from_config)"
@@ -196,7 +459,12 @@ MODULE_FACTORIES = re.compile(
     r"|torchvision\.ops\.[A-Z]\w*|torchaudio\.models\.\w+|fairseq\.models\.\w+|lpips\.LPIPS|transformers\.\w+LMHeadModel(\.from_pretrained)?|torch\.jit\.(load|script|trace)|torch\.compile)$"
 )
 TOKENIZER_FACTORIES: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"^transformers\.(\w+\.)*\w*(Tokenizer|TokenizerFast|Processor)\.from_pretrained$|^transformers\.(\w+\.)*\w*Tokenizer(Fast)?$"), "transformers"),
+    (
+        re.compile(
+            r"^transformers\.(\w+\.)*\w*(Tokenizer|TokenizerFast|Processor)\.from_pretrained$|^transformers\.(\w+\.)*\w*Tokenizer(Fast)?$"
+        ),
+        "transformers",
+    ),
     (re.compile(r"^tokenizers\.(\w+\.)*\w+"), "transformers"),
     (re.compile(r"^sentencepiece\.SentencePieceProcessor$"), "sentencepiece"),
     (re.compile(r"^tiktoken\.(get_encoding|encoding_for_model|Encoding)$"), "tiktoken"),
@@ -211,11 +479,37 @@ TOKENIZER_FUNCTIONS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"^clip\.(clip\.)?tokenize$|^open_clip\.tokenize$"), "bpe"),
 )
 ENCODING_METHODS = {
-    "__call__", "encode", "encode_plus", "batch_encode_plus", "tokenize", "encode_batch", "encode_ordinary", "EncodeAsIds", "EncodeAsPieces",
-    "encode_as_ids", "encode_as_pieces", "apply_chat_template", "convert_tokens_to_ids", "encode_ordinary_batch", "Encode", "pipe",
-    "word_tokenize", "bpe_encode", "encode_text", "tokenize_text", "prepare_for_tokenization",
+    "__call__",
+    "encode",
+    "encode_plus",
+    "batch_encode_plus",
+    "tokenize",
+    "encode_batch",
+    "encode_ordinary",
+    "EncodeAsIds",
+    "EncodeAsPieces",
+    "encode_as_ids",
+    "encode_as_pieces",
+    "apply_chat_template",
+    "convert_tokens_to_ids",
+    "encode_ordinary_batch",
+    "Encode",
+    "pipe",
+    "word_tokenize",
+    "bpe_encode",
+    "encode_text",
+    "tokenize_text",
+    "prepare_for_tokenization",
 }
-DECODING_METHODS = {"decode", "batch_decode", "decode_ids", "DecodeIds", "convert_ids_to_tokens", "DecodePieces", "convert_tokens_to_string"}
+DECODING_METHODS = {
+    "decode",
+    "batch_decode",
+    "decode_ids",
+    "DecodeIds",
+    "convert_ids_to_tokens",
+    "DecodePieces",
+    "convert_tokens_to_string",
+}
 PADDING_METHODS = {"pad", "prepare_for_model", "truncate_sequences"}
 
 TRACKER_FACTORIES = re.compile(
@@ -226,34 +520,157 @@ TRACKER_CALLS = re.compile(
     r"^(wandb\.log|wandb\.run\.log|mlflow\.log_\w+|swanlab\.log|neptune\.log\w*|trackio\.log|torch\.utils\.tensorboard\.logger\.log_value|comet_ml\.log\w*|aim\.track)$"
 )
 TRACKER_METHODS = {
-    "add_scalar", "add_scalars", "add_image", "add_images", "add_histogram", "add_figure", "add_text", "add_graph", "add_audio", "add_video", "add_pr_curve",
-    "add_embedding", "log", "log_metric", "log_metrics", "track", "append", "log_dict", "report_scalar", "log_scalar", "line", "log_value", "scalar_summary",
-    "image_summary", "histo_summary",
+    "add_scalar",
+    "add_scalars",
+    "add_image",
+    "add_images",
+    "add_histogram",
+    "add_figure",
+    "add_text",
+    "add_graph",
+    "add_audio",
+    "add_video",
+    "add_pr_curve",
+    "add_embedding",
+    "log",
+    "log_metric",
+    "log_metrics",
+    "track",
+    "append",
+    "log_dict",
+    "report_scalar",
+    "log_scalar",
+    "line",
+    "log_value",
+    "scalar_summary",
+    "image_summary",
+    "histo_summary",
 }
-TRACKER_ONLY_METHODS = re.compile(r"^add_(scalars?|images?|histogram|figure|pr_curve|embedding|audio|video)$|^(scalar|image|histo)_summary$")
+TRACKER_ONLY_METHODS = re.compile(
+    r"^add_(scalars?|images?|histogram|figure|pr_curve|embedding|audio|video)$|^(scalar|image|histo)_summary$"
+)
 LOGGING_METHODS = {"debug", "info", "warning", "warn", "error", "critical", "exception", "log", "print", "write"}
-PROGRESS_BARS = {"tqdm.tqdm", "tqdm.trange", "tqdm", "rich.progress.track", "progressbar.progressbar", "alive_progress.alive_bar", "fastprogress.progress_bar", "progress.bar.Bar", "tqdm.tqdm_notebook"}
+PROGRESS_BARS = {
+    "tqdm.tqdm",
+    "tqdm.trange",
+    "tqdm",
+    "rich.progress.track",
+    "progressbar.progressbar",
+    "alive_progress.alive_bar",
+    "fastprogress.progress_bar",
+    "progress.bar.Bar",
+    "tqdm.tqdm_notebook",
+}
 PASS_THROUGH = {
-    "enumerate", "iter", "tqdm.tqdm", "itertools.cycle", "itertools.islice", "list", "reversed", "sorted", "rich.progress.track", "itertools.chain",
-    "copy.deepcopy", "copy.copy", "tuple", "set", "progressbar.progressbar",
+    "enumerate",
+    "iter",
+    "tqdm.tqdm",
+    "itertools.cycle",
+    "itertools.islice",
+    "list",
+    "reversed",
+    "sorted",
+    "rich.progress.track",
+    "itertools.chain",
+    "copy.deepcopy",
+    "copy.copy",
+    "tuple",
+    "set",
+    "progressbar.progressbar",
 }
 """Functions whose result yields what their first argument yields (`enumerate` beside a number)."""
 
 BUILTINS = {
-    "print", "len", "range", "enumerate", "zip", "iter", "next", "float", "int", "bool", "str", "list", "tuple", "dict", "set", "sum", "max", "min", "abs",
-    "round", "sorted", "reversed", "map", "filter", "isinstance", "issubclass", "hasattr", "getattr", "setattr", "super", "type", "open", "repr", "format",
-    "any", "all", "id", "hash", "exit", "quit", "vars", "dir", "callable", "input", "divmod", "pow", "chr", "ord", "object", "property", "staticmethod",
-    "classmethod", "frozenset", "bytes", "bytearray", "memoryview", "complex", "slice", "globals", "locals", "eval", "exec", "hex", "bin", "__import__",
+    "print",
+    "len",
+    "range",
+    "enumerate",
+    "zip",
+    "iter",
+    "next",
+    "float",
+    "int",
+    "bool",
+    "str",
+    "list",
+    "tuple",
+    "dict",
+    "set",
+    "sum",
+    "max",
+    "min",
+    "abs",
+    "round",
+    "sorted",
+    "reversed",
+    "map",
+    "filter",
+    "isinstance",
+    "issubclass",
+    "hasattr",
+    "getattr",
+    "setattr",
+    "super",
+    "type",
+    "open",
+    "repr",
+    "format",
+    "any",
+    "all",
+    "id",
+    "hash",
+    "exit",
+    "quit",
+    "vars",
+    "dir",
+    "callable",
+    "input",
+    "divmod",
+    "pow",
+    "chr",
+    "ord",
+    "object",
+    "property",
+    "staticmethod",
+    "classmethod",
+    "frozenset",
+    "bytes",
+    "bytearray",
+    "memoryview",
+    "complex",
+    "slice",
+    "globals",
+    "locals",
+    "eval",
+    "exec",
+    "hex",
+    "bin",
+    "__import__",
 }
 EXITS = {"sys.exit", "exit", "quit", "os._exit", "os.abort", "raise_"}
 
-TORCHVISION_DATASETS = re.compile(r"^(torchvision\.datasets\.\w+|torchaudio\.datasets\.\w+|torchtext\.datasets\.\w+|medmnist\.\w+|torch_geometric\.datasets\.\w+)$")
+TORCHVISION_DATASETS = re.compile(
+    r"^(torchvision\.datasets\.\w+|torchaudio\.datasets\.\w+|torchtext\.datasets\.\w+|medmnist\.\w+|torch_geometric\.datasets\.\w+)$"
+)
 IN_MEMORY_DATASETS = {"torch.utils.data.TensorDataset"}
 DATASET_WRAPPERS = {"torch.utils.data.Subset", "torch.utils.data.ConcatDataset", "torch.utils.data.ChainDataset"}
-HF_DATASETS = re.compile(r"^datasets\.(load_dataset|load_from_disk|Dataset\.\w+|concatenate_datasets|DatasetDict|interleave_datasets)(\..*)?$|^evaluate\.")
-IO_FUNCTIONS = {"open", "PIL.Image.open", "cv2.imread", "numpy.load", "torch.load", "pickle.load", "json.load", "imageio.imread"}
+HF_DATASETS = re.compile(
+    r"^datasets\.(load_dataset|load_from_disk|Dataset\.\w+|concatenate_datasets|DatasetDict|interleave_datasets)(\..*)?$|^evaluate\."
+)
+IO_FUNCTIONS = {
+    "open",
+    "PIL.Image.open",
+    "cv2.imread",
+    "numpy.load",
+    "torch.load",
+    "pickle.load",
+    "json.load",
+    "imageio.imread",
+}
 
-COLLECTIVES = re.compile(r"^torch\.distributed\.(all_reduce|all_gather\w*|barrier|broadcast\w*|reduce\w*|gather\w*|scatter\w*|monitored_barrier|all_to_all\w*)$")
+COLLECTIVES = re.compile(
+    r"^torch\.distributed\.(all_reduce|all_gather\w*|barrier|broadcast\w*|reduce\w*|gather\w*|scatter\w*|monitored_barrier|all_to_all\w*)$"
+)
 CUDA_TENSOR = re.compile(r"^torch\.cuda\.(Float|Long|Int|Half|Double|Bool|Byte|Short|BFloat16)?Tensor$")
 
 
@@ -262,18 +679,43 @@ def is_module_class(name: str) -> bool:
     if name in MODULE_BASES or MODULE_FACTORIES.match(name):
         return True
     head, _, last = name.rpartition(".")
-    return head.startswith("torch.nn") and last[:1].isupper() and last != "Parameter" and not head.startswith(("torch.nn.utils", "torch.nn.init")) and name not in WRAPPERS
+    return (
+        head.startswith("torch.nn")
+        and last[:1].isupper()
+        and last != "Parameter"
+        and not head.startswith(("torch.nn.utils", "torch.nn.init"))
+        and name not in WRAPPERS
+    )
 
 
 def is_optimizer_class(name: str) -> bool:
     head, _, last = name.rpartition(".")
     if name.startswith("torch.optim.lr_scheduler") or "sched" in last.lower():
         return False
-    optimizer_packages = ("torch.optim", "timm.optim", "apex.optimizers", "bitsandbytes.optim", "torch_optimizer", "deepspeed.ops", "pytorch_optimizer", "lion_pytorch", "muon")
+    optimizer_packages = (
+        "torch.optim",
+        "timm.optim",
+        "apex.optimizers",
+        "bitsandbytes.optim",
+        "torch_optimizer",
+        "deepspeed.ops",
+        "pytorch_optimizer",
+        "lion_pytorch",
+        "muon",
+    )
     if head.startswith(optimizer_packages) and (last[:1].isupper() or last.startswith("create_optimizer")):
         return True
-    return name in {"transformers.AdamW", "transformers.Adafactor", "transformers.optimization.AdamW", "timm.optim.create_optimizer"}
+    return name in {
+        "transformers.AdamW",
+        "transformers.Adafactor",
+        "transformers.optimization.AdamW",
+        "timm.optim.create_optimizer",
+    }
 
 
 def is_scheduler(name: str) -> bool:
-    return name.startswith("torch.optim.lr_scheduler.") or name.startswith("transformers.get_") or "scheduler" in name.rpartition(".")[2].lower()
+    return (
+        name.startswith("torch.optim.lr_scheduler.")
+        or name.startswith("transformers.get_")
+        or "scheduler" in name.rpartition(".")[2].lower()
+    )

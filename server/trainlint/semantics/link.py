@@ -1,13 +1,53 @@
-"""From the facts of all files to the project that rules query."""
+"""From the facts of all files to the project that rules query.
+
+Each entry point is interpreted once, with the modules it imports; what runs how often is known when all of it has been
+walked, and only then are the records made that rules see. Functions that nothing calls are walked afterwards, as roots
+of their own, if they hold anything that rules speak about.
+"""
 
 from __future__ import annotations
 
+import gc
+import re
+import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+from trainlint.semantics import calls, code, contexts, frameworks, library, names, naming, records, statements
 from trainlint.semantics.facts import ModuleFacts
-from trainlint.semantics.project import Project
+from trainlint.semantics.modules import ModuleMap
+from trainlint.semantics.project import (
+    Call,
+    Checkpoint,
+    Entry,
+    EnvironmentSetting,
+    EvaluationForward,
+    KeptGraph,
+    Loader,
+    LoaderUse,
+    Project,
+    Report,
+    StepLoop,
+    SyncPoint,
+    Tokenization,
+    Transfer,
+    Wrapping,
+)
+from trainlint.semantics.state import Frame, LoopRun, ModuleState, Role, Root, Run, Where
+from trainlint.semantics.values import NUMBER, Bound, Class, Function, Instance
+from trainlint.semantics.vocabulary import Framework, GuardKind, Known, Region
+
+_RECURSION = 12_000
+"""Deep enough for calls followed 24 deep through nested statements; the interpreter's own frames are small."""
+_WORTH_WALKING = frozenset(
+    ["backward", "step", "DataLoader", "DataParallel", "DistributedDataParallel", "DDP", "FullyShardedDataParallel", "fully_shard", "Trainer", "fit", "Accelerator", "Fabric", "deepspeed", "set_detect_anomaly", "detect_anomaly", "environ", "init_process_group", "training_step"]
+)
+_DISTRIBUTES = frozenset(
+    ["init_process_group", "DistributedDataParallel", "DDP", "FullyShardedDataParallel", "fully_shard", "Accelerator", "Fabric", "deepspeed"]
+)
+_QUOTED = re.compile(r'"([A-Za-z_]\w*)"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,4 +74,338 @@ def link(files: Mapping[Path, ModuleFacts], options: LinkOptions | None = None) 
 
     `files` holds one connected part of the project, by absolute path: modules that import each other, and no others.
     """
-    raise NotImplementedError
+    limit = sys.getrecursionlimit()
+    collecting = gc.isenabled()
+    gc.disable()
+    sys.setrecursionlimit(max(limit, _RECURSION))
+    try:
+        return _Linker(files, options or LinkOptions()).project()
+    finally:
+        sys.setrecursionlimit(limit)
+        if collecting:
+            gc.enable()
+
+
+class _Linker:
+    def __init__(self, files: Mapping[Path, ModuleFacts], options: LinkOptions) -> None:
+        self.files = files
+        self.options = options
+        self.map = ModuleMap(files)
+        self.runs: list[Run] = []
+        self.reached: set[tuple[Path, int]] = set()
+        self.bodies: dict[tuple[Path, int], code.Block] = {}
+        self.flows: dict[tuple[Path, int], tuple[frozenset[str], frozenset[str]]] = {}
+
+    def project(self) -> Project:
+        for path in self._entry_paths():
+            self._run_entry(path)
+        for path in sorted(self.files):
+            if not any(path in run.modules and run.modules[path].started for run in self.runs):
+                self._run_entry(path)
+        for run in self.runs:
+            self.reached |= run.reached
+        for path in sorted(self.files):
+            self._run_unreached(path)
+        project = Project(torch_version=self.options.torch_version)
+        for run in self.runs:
+            _Finisher(run, project).finish()
+        for path in sorted(self.files):
+            project.name_uses += names.name_uses(path, self.files[path])
+        return project
+
+    # -------------------------------------------------------------------------------------------------- entry points
+
+    def _entry_paths(self) -> list[Path]:
+        """Files that are started: those that ask whether they are `__main__`, then those that no other imports."""
+        imported: set[Path] = set()
+        for path, facts in self.files.items():
+            for item in facts.imports:
+                imported.update(self.map.resolve(path, item.module, item.level, item.names))
+        mains = [path for path in sorted(self.files) if self._is_main(path)]
+        others = [path for path in sorted(self.files) if path not in imported and path not in mains]
+        return mains + others
+
+    def _is_main(self, path: Path) -> bool:
+        facts = self.files[path]
+        return any('"__name__"' in line for line in facts.lines[: len(facts.unit_rows)])
+
+    def _run_entry(self, path: Path) -> None:
+        run = Run(
+            entry=Entry(path, self.map.module_name(path) or path.stem),
+            facts=self.files,
+            map=self.map,
+            options=self.options,
+            rank_names=frozenset(self.options.rank_guards),
+            bodies=self.bodies,
+            name_flows=self.flows,
+        )
+        if self.options.device in ("cuda", "cpu"):
+            run.entry.cuda = Known.YES if self.options.device == "cuda" else Known.NO
+        module = run.module(path)
+        module.is_main = True
+        module.started = True
+        self.runs.append(run)
+        where = Where(Root(Role.PROGRAM), calls=((module.name, 0),))
+        statements.load(None, module, where, run)
+
+    # ------------------------------------------------------------------------------------------ functions not reached
+
+    def _run_unreached(self, path: Path) -> None:
+        facts = self.files[path]
+        missing = [index for index in range(len(facts.functions)) if (path, index) not in self.reached]
+        if not missing:
+            return
+        run = next((run for run in self.runs if path in run.modules and run.modules[path].started), None)
+        if run is None:
+            return
+        if run.entry.cuda is Known.UNKNOWN and "cuda" in _mentions(run):
+            run.entry.cuda = Known.YES
+        module = run.modules[path]
+        run.statements, run.exhausted = 0, False
+        for index in self._in_calling_order(facts, missing):
+            if (path, index) not in run.reached:
+                self._run_function(run, module, index)
+
+    def _in_calling_order(self, facts: ModuleFacts, missing: list[int]) -> list[int]:
+        """Functions that no other of them names come first, so that the others are reached with known arguments."""
+        named: dict[str, int] = {}
+        for index in missing:
+            for word in set(_QUOTED.findall(facts.lines[len(facts.unit_rows) + index])):
+                named[word] = named.get(word, 0) + 1
+
+        def is_called(index: int) -> bool:
+            own = facts.functions[index].qualname.rpartition(".")[2]
+            return named.get(own, 0) > 0
+
+        constructors = [index for index in missing if facts.functions[index].qualname.endswith("__init__")]
+        rest = [index for index in missing if index not in constructors]
+        return [index for index in rest if not is_called(index)] + [index for index in rest if is_called(index)]
+
+    def _run_function(self, run: Run, module: ModuleState, index: int) -> None:
+        function = module.defined.get(index)
+        if function is None or not isinstance(function.define, code.Define):
+            return
+        role = self._role(run, module, index, function)
+        if role is None:
+            return
+        frame = Frame(run, module, Where(Root(Role.PROGRAM)), function.row, "", module.variables)
+        receiver = self._receiver(frame, function)
+        if receiver is not None and self._run_framework_object(frame, receiver):
+            return
+        root = Root(role, assumed=role is Role.FORWARD)
+        frame.where = Where(root)
+        if role in (Role.SAMPLE, Role.COLLATE) and isinstance(receiver, Instance):
+            frameworks.run_as(
+                frame, role, Bound(function, receiver), [NUMBER] if function.define.name == "__getitem__" else []
+            )
+            return
+        is_static = any(calls.is_reference(decorator, "staticmethod") for decorator in function.decorators)
+        calls.call_unbound(frame, function, receiver=None if is_static else receiver)
+
+    def _role(self, run: Run, module: ModuleState, index: int, function: Function) -> Role | None:
+        """In which role to walk a function that nothing calls; None to leave it."""
+        define = function.define
+        assert isinstance(define, code.Define)
+        name = define.name
+        owner = function.owner
+        if name in self.options.step_functions:
+            return Role.STEP
+        if owner is not None:
+            bases = calls.library_bases(owner)
+            if name in ("__getitem__", "__iter__") and calls.is_dataset_class(owner):
+                iterable = any(base.endswith("IterableDataset") for base in bases)
+                return Role.SAMPLE if (name == "__iter__") == iterable else None
+            if name == "forward" and calls.is_module_class(owner):
+                return Role.FORWARD if _mentions(run) & {"backward", "training_step", "Trainer", "fit"} else None
+            if "ollat" in owner.define.name and name == "__call__":
+                return Role.COLLATE
+        if "collate" in name and owner is None:
+            return Role.COLLATE
+        mentions = module.facts.functions[index].mentions
+        if mentions & _WORTH_WALKING or (owner is not None and _is_framework_class(owner)):
+            return Role.FUNCTION
+        return None
+
+    def _receiver(self, frame: Frame, function: Function) -> Instance | None:
+        owner = function.owner
+        if owner is None:
+            return None
+        for instance in frame.run.instances.values():
+            if instance.cls is owner or _derives(instance.cls, owner):
+                return instance
+        key = (id(owner), "root")
+        instance = frame.run.instances[key] = Instance(owner)
+        constructor = calls.find_member(owner, "__init__")
+        if isinstance(constructor, Function):
+            calls.call_unbound(frame, constructor, receiver=instance)
+        return instance
+
+    def _run_framework_object(self, frame: Frame, receiver: Instance) -> bool:
+        """Run the hooks of a class that a framework drives; whether it is one."""
+        bases = calls.library_bases(receiver.cls)
+        if bases & {
+            library.LIGHTNING_MODULE,
+            "pytorch_lightning.LightningDataModule",
+            "pytorch_lightning.Callback",
+            "pytorch_lightning.callbacks.Callback",
+        }:
+            frame.run.entry.trains = True
+            frameworks.run_lightning_object(frame, receiver)
+            return True
+        if any(library.HF_TRAINERS.match(base) for base in bases) and id(receiver) not in frame.run.datasets_seen:
+            frame.run.datasets_seen.add(id(receiver))
+            frameworks.use_hf_trainer(frame, calls.Given([]), receiver)
+        return False
+
+
+def _is_framework_class(owner: Class) -> bool:
+    bases = calls.library_bases(owner)
+    return bool(
+        bases & {library.LIGHTNING_MODULE, "pytorch_lightning.LightningDataModule", "pytorch_lightning.Callback"}
+    ) or any(library.HF_TRAINERS.match(base) for base in bases)
+
+
+def _derives(cls: Class, owner: Class, depth: int = 0) -> bool:
+    return depth < 12 and any(
+        isinstance(base, Class) and (base is owner or _derives(base, owner, depth + 1)) for base in cls.bases
+    )
+
+
+def _mentions(run: Run) -> frozenset[str]:
+    """What the files of a run's import closure mention."""
+    found: frozenset[str] = frozenset()
+    for module in run.modules.values():
+        found |= module.facts.all_mentions
+    return found
+
+
+# -------------------------------------------------------------------------------------------------------- finishing
+
+
+class _Finisher:
+    """Turns what one run kept into records with contexts."""
+
+    def __init__(self, run: Run, project: Project) -> None:
+        self.run = run
+        self.project = project
+        self.lists: dict[type, list[Any]] = {
+            Call: project.calls,
+            SyncPoint: project.syncs,
+            Report: project.reports,
+            Transfer: project.transfers,
+            Tokenization: project.tokenizations,
+            KeptGraph: project.kept_graphs,
+            Wrapping: project.wrappings,
+            EvaluationForward: project.evaluations,
+            Checkpoint: project.checkpoints,
+            EnvironmentSetting: project.environment,
+        }
+
+    def finish(self) -> None:
+        self._settle_entry()
+        self.project.entries.append(self.run.entry)
+        made = [record for record in map(self._make, list(self.run.pending.values())) if record is not None]
+        made = [self._completed(record, made) for record in made]
+        for record in made:
+            self.lists[type(record)].append(record)
+            if isinstance(record, Transfer) and record.value.loader is not None:
+                record.value.loader.transfers.append(record)
+        self._finish_loaders()
+        self._finish_loops()
+
+    def _settle_entry(self) -> None:
+        entry = self.run.entry
+        options = self.run.options
+        if options.device in ("cuda", "cpu"):
+            entry.cuda = Known.YES if options.device == "cuda" else Known.NO
+        if options.distributed in ("true", "false"):
+            entry.distributed = Known.YES if options.distributed == "true" else Known.NO
+        elif (
+            entry.distributed is Known.UNKNOWN
+            and not _mentions(self.run) & _DISTRIBUTES
+            and entry.framework is Framework.PYTORCH
+        ):
+            entry.distributed = Known.NO
+
+    def _make(self, pending: tuple[Any, dict[str, Any], Where]) -> Any:
+        make, fields, where = pending
+        context = contexts.context_of(where, self.run.entry)
+        if make is records.kept_graph:
+            index = contexts.step_index(where)
+            if index is None and context.region is Region.EVALUATION:
+                index = next((i for i in range(len(where.loops) - 1, -1, -1) if where.loops[i].over_data), None)
+            return make(context=context, step_index=index, **fields)
+        if make in (records.checkpoint, records.loader_use):
+            return make(context=context, where=where, **fields)
+        return make(context=context, **fields)
+
+    def _completed(self, record: Any, made: list[Any]) -> Any:
+        """Fields that only the whole entry point tells."""
+        entry = self.run.entry
+        if isinstance(record, Checkpoint):
+            resumed = Known.YES if entry.resumes else Known.NO
+            elsewhere = "optimizer" in self.run.saved_kinds
+            missing = tuple(kind for kind in ("optimizer",) if kind not in self.run.saved_kinds)
+            return replace(record, resumed=resumed, optimizer_saved_elsewhere=elsewhere, missing=missing)
+        if isinstance(record, Wrapping):
+            other = next(
+                (
+                    item.library
+                    for item in made
+                    if isinstance(item, Wrapping)
+                    and item is not record
+                    and item.library != record.library
+                    and item.library not in library.DATA_PARALLEL
+                ),
+                "",
+            )
+            return replace(record, trains=entry.trains, other_branch=other)
+        return record
+
+    def _finish_loaders(self) -> None:
+        run = self.run
+        for loader in run.loaders.values():
+            loader.context = contexts.context_of(run.loader_where[id(loader)], run.entry)
+            self.project.loaders.append(loader)
+        for sampler in run.samplers.values():
+            sampler.context = contexts.context_of(run.sampler_where[id(sampler)], run.entry)
+            sampler.sets_epoch = sampler.sets_epoch or run.entry.sets_epoch
+            self.project.samplers.append(sampler)
+        for loader, training in run.framework_loaders:
+            region = Region.TRAINING if training else Region.EVALUATION
+            loader.uses.append(LoaderUse(loader.site, region, training, loader.context))
+        for loader, where in run.hand_iterated:
+            context = contexts.context_of(where, run.entry)
+            self._use_by_hand(loader, context, where)
+
+    def _use_by_hand(self, loader: Loader, context: Any, where: Where) -> None:
+        if any(use.region is Region.TRAINING for use in loader.uses):
+            return
+        evaluation = (
+            context.region is Region.EVALUATION
+            or (naming.EVALUATION.search(loader.name.rpartition(".")[2])
+            and "train" not in loader.name)
+        )
+        region = Region.EVALUATION if evaluation or not self.run.entry.trains else Region.TRAINING
+        rare = any(guard.kind is GuardKind.EXCEPTIONAL for guard in where.guards)
+        restarts = any(loop.holds_steps for loop in where.loops) and not rare
+        loader.uses.append(LoaderUse(loader.site, region, restarts, context))
+
+    def _finish_loops(self) -> None:
+        for loop in self.run.loops.values():
+            if loop.runs_step and loop.where is not None:
+                self.project.step_loops.append(self._step_loop(loop))
+
+    def _step_loop(self, loop: LoopRun) -> StepLoop:
+        assert loop.where is not None
+        accumulates = loop.micro_batches or any(loop.updates.values())
+        return StepLoop(
+            site=loop.site,
+            context=contexts.context_of(replace(loop.where, loops=(*loop.where.loops, loop)), self.run.entry),
+            backwards=list(loop.backwards),
+            steps=list(loop.updates),
+            accumulates=accumulates,
+            accumulation_site=next(iter(loop.backwards), None) if accumulates else None,
+            disables_sync=loop.no_sync or self.run.entry.disables_sync,
+            model_wrapped=loop.wrapper or self.run.wrapper,
+        )

@@ -6,14 +6,14 @@ import ast
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import libcst as cst
 
 from trainlint.semantics import code
 from trainlint.semantics.facts import FunctionSummary, ImportedModule, ModuleFacts
-from trainlint.semantics.positions import UNPLACED, Printer, Span, ast_span
+from trainlint.semantics.positions import UNPLACED, Printer, Span, printed_end, printed_span
 
 Mirror: TypeAlias = Any
 """The `ast` node that corresponds to a libcst node, or `UNPLACED`. Untyped, since which of the many `ast` classes it is
@@ -110,6 +110,8 @@ class Lowering:
         self._watched = watched
         self._base = 1
         """Row that places count from."""
+        self._indents: list[str] = []
+        """Indentation of the enclosing blocks, which libcst prints inside multi-line brackets again."""
         self._names: list[str] = []
         """Names of the enclosing classes and functions."""
         self._mentions: set[str] = set()
@@ -163,6 +165,7 @@ class Lowering:
 
     def _placed_unit(self, node: cst.CSTNode, mirror: Mirror) -> tuple[int, code.Statement | None]:
         self._names = []
+        self._indents = []
         self._base = self._first_row(node, mirror)
         return self._base, self._lower_statement(node, mirror)
 
@@ -184,14 +187,14 @@ class Lowering:
 
     def _at(self, node: cst.CSTNode, mirror: Mirror) -> code.Place:
         if self._spans is not None:
-            row, column, end_row, end_column = ast_span(self._spans, node)
+            row, column, end_row, end_column = printed_span(self._spans, node)
             return code.pack(row - self._base, column, end_row - self._base, end_column)
         row = mirror.lineno
         return code.pack(row - self._base, mirror.col_offset, mirror.end_lineno - self._base, mirror.end_col_offset)
 
     def _span(self, node: cst.CSTNode, mirror: Mirror) -> Span:
         if self._spans is not None:
-            return ast_span(self._spans, node)
+            return printed_span(self._spans, node)
         return mirror.lineno, mirror.col_offset, mirror.end_lineno, mirror.end_col_offset
 
     def _offset(self, row: int, column: int) -> int:
@@ -232,15 +235,24 @@ class Lowering:
 
     def _block(self, node: Any, mirrors: Mirror) -> code.Block:
         """Lower the suite of a compound statement, or a class's or function's."""
-        statements = _flatten(node.body)
-        if mirrors is not UNPLACED and len(mirrors) != len(statements):
-            raise ShapesDisagreeError
         lowered = []
-        for statement, mirror in zip(statements, mirrors, strict=False):
+        for statement, mirror in self._pairs(node, mirrors):
             one = self._lower_statement(statement, mirror)
             if one is not None:
                 lowered.append(one)
         return tuple(lowered)
+
+    def _pairs(self, suite: Any, mirrors: Mirror) -> Iterator[tuple[cst.CSTNode, Mirror]]:
+        """The statements of a suite with their mirrors, while the suite's indentation is noted."""
+        statements = _flatten(suite.body)
+        if mirrors is not UNPLACED and len(mirrors) != len(statements):
+            raise ShapesDisagreeError
+        indented = suite.__class__ is cst.IndentedBlock
+        if indented:
+            self._indents.append(self._module.default_indent if suite.indent is None else suite.indent)
+        yield from zip(statements, mirrors, strict=False)
+        if indented:
+            self._indents.pop()
 
     def _statement_table(self) -> _Table:
         table = _Table(
@@ -487,13 +499,10 @@ class Lowering:
         return code.DefineClass(node.name.value, decorators, bases, members, at)
 
     def _members(self, node: cst.ClassDef, mirror: Mirror) -> tuple[code.Member, ...]:
-        statements = _flatten(node.body.body)
-        if mirror is not UNPLACED and len(mirror.body) != len(statements):
-            raise ShapesDisagreeError
         members = []
         base = self._base
         try:
-            for statement, its_mirror in zip(statements, mirror.body, strict=False):
+            for statement, its_mirror in self._pairs(node.body, mirror.body):
                 self._base = row = self._first_row(statement, its_mirror)
                 lowered = self._lower_statement(statement, its_mirror)
                 if lowered is not None:
@@ -600,6 +609,7 @@ class Lowering:
         if self._spans is not None:
             return code.Format(self._interpolated(pieces), at)
         printer = Printer(self._module, *self._span(node, mirror)[:2])
+        printer.indent_tokens += self._indents
         while isinstance(node, cst.ConcatenatedString):
             printer.print(node.left)
             printer.print(node.whitespace_between)
@@ -697,7 +707,7 @@ class Lowering:
         if self._spans is None:
             return code.Sequence("tuple", items, self._at(node, mirror))
         row, column = self._spans[first][:2]
-        end_row, end_column = self._spans[elements[-1]][2:]
+        end_row, end_column = printed_end(self._spans, elements[-1])
         return code.Sequence("tuple", items, code.pack(row - self._base, column, end_row - self._base, end_column))
 
     def _index(self, element: cst.SubscriptElement, mirror: Mirror) -> code.Expression:

@@ -75,6 +75,15 @@ class Printer(CodegenState):
         start = self._starts.pop()
         if node not in self.spans:
             self.spans[node] = (*start, self.row, self.column)
+        if node.__class__ is cst.Call:
+            self._widen_generator(node)  # type: ignore[arg-type]
+
+    def _widen_generator(self, call: cst.Call) -> None:
+        """Give a generator expression that is a call's only argument, without brackets of its own, those of the call."""
+        value = call.args[0].value if len(call.args) == 1 else None
+        if isinstance(value, cst.GeneratorExp) and not value.lpar:
+            row, column = self.spans[call.whitespace_before_args][:2]
+            self.spans[value] = (row, column - 1, *self.spans[call][2:])
 
     @contextmanager
     def record_syntactic_position(
@@ -99,17 +108,23 @@ class Printer(CodegenState):
             sys.setrecursionlimit(limit)
 
 
-def ast_span(spans: dict[cst.CSTNode, Span], node: Any) -> Span:
+def printed_span(spans: dict[cst.CSTNode, Span], node: Any) -> Span:
     """The span that Python's `ast` gives `node`, from printed spans.
 
     Tuples and generator expressions differ: in `ast` the brackets right around them are theirs.
     """
-    span = spans[node]
     if node.__class__ in _OWN_BRACKETS and node.lpar:
         return (*spans[node.lpar[-1]][:2], *spans[node.rpar[0]][2:])
-    if node.__class__ is cst.Call and len(node.args) == 1:
-        return span
-    return span
+    return spans[node]
+
+
+def printed_end(spans: dict[cst.CSTNode, Span], element: cst.SubscriptElement) -> tuple[int, int]:
+    """Where the tuple ends whose last element this is: behind its comma, if it has one."""
+    comma = element.comma
+    if not isinstance(comma, cst.Comma):
+        return spans[element][2:]
+    row, column = spans[comma.whitespace_before][2:]
+    return row, column + 1
 
 
 _OWN_BRACKETS = {cst.Tuple, cst.GeneratorExp}

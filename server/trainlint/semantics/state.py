@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from trainlint.semantics import code
 from trainlint.semantics.facts import ModuleFacts
-from trainlint.semantics.project import Entry, Loader, Sampler, Site
-from trainlint.semantics.values import UNKNOWN, Class, Function, Instance, Value
+from trainlint.semantics.project import Arguments, Entry, Loader, Sampler, Site
+from trainlint.semantics.text import dotted
+from trainlint.semantics.values import Class, Function, Instance, Value
 from trainlint.semantics.vocabulary import GradMode, GuardKind
 
 if TYPE_CHECKING:
@@ -64,12 +65,12 @@ class LoopRun:
     small: bool
     """Whether it goes over a handful of things that are no data: optimizers, parameters, a literal tuple."""
     parent: LoopRun | None
-    alias: LoopRun | None = None
-    """The loop whose items this generator's loop produces."""
     runs_step: bool = False
     """A step loop: its body runs a backward pass or an optimizer step."""
     holds_steps: bool = False
     """A loop somewhere inside it is a step loop."""
+    over_data: bool = False
+    """Whether it goes over a loader, known by its construction or by its name."""
     in_evaluation: bool = False
     """Whether its function or loader is named for evaluation."""
     counter: str = ""
@@ -78,11 +79,11 @@ class LoopRun:
     updates: dict[Site, bool] = field(default_factory=dict)
     """Optimizer steps, with whether each stands behind an accumulation test."""
     no_sync: bool = False
+    micro_batches: bool = False
+    """Whether a backward pass stands in a loop over micro-batches inside it."""
     wrapper: str = ""
-
-    @property
-    def real(self) -> LoopRun:
-        return self.alias.real if self.alias is not None else self
+    where: Where | None = None
+    """The circumstances in which the loop is met."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +138,9 @@ class Frame:
     symbol: str
     variables: dict[str, Value]
     enclosing: Frame | None = None
+    caller: Frame | None = None
+    called_at: code.Place | None = None
+    """The call, in the caller's function, that entered this frame."""
     function: Function | None = None
     globals: set[str] = field(default_factory=set)
     nonlocals: set[str] = field(default_factory=set)
@@ -148,6 +152,14 @@ class Frame:
     yielded: list[Value] = field(default_factory=list)
     backpropagated: frozenset[str] = frozenset()
     """Names that `.backward()` is called on in this function, or that flow into such."""
+    accumulating: bool = False
+    """Whether the expression under evaluation is only added to a running total or appended to a list."""
+    rebinding: frozenset[str] = frozenset()
+    """Dotted names that the statement under evaluation assigns."""
+    standing_alone: int = -1
+    """`at` of the call that is a statement of its own."""
+    factories: dict[int, tuple[Site, str, Arguments]] = field(default_factory=dict)
+    """Factory calls met in this function, by the identity of their node."""
     before_loops: list[frozenset[str]] = field(default_factory=list)
     """For each open loop of this function, the names that were bound before it."""
 
@@ -204,9 +216,61 @@ class Run:
     loader_where: dict[int, Where] = field(default_factory=dict)
     samplers: dict[tuple[object, ...], Sampler] = field(default_factory=dict)
     sampler_where: dict[int, Where] = field(default_factory=dict)
+    command_line: dict[str, Value] = field(default_factory=dict)
+    """Options that an argument parser declares, by the name of their attribute."""
+    wrapper: str = ""
+    """Canonical name of the latest wrapper that averages gradients."""
+    resumes: list[bool] = field(default_factory=list)
+    saved_kinds: set[str] = field(default_factory=set)
+    """Kinds of training state that any save of this entry point writes."""
+    hand_iterated: list[tuple[Loader, Where]] = field(default_factory=list)
+    """Loaders that `iter()` was called on, with the circumstances."""
+    framework_loaders: list[tuple[Loader, bool]] = field(default_factory=list)
+    """Loaders that a framework iterates, with whether it trains on them."""
+    roots: dict[tuple[Role, bool, bool], Root] = field(default_factory=dict)
+    rank_names: frozenset[str] = frozenset()
+    """Names that the configuration says are true on one rank only."""
+    star_imports: dict[Path, list[str]] = field(default_factory=dict)
+    bodies: dict[tuple[Path, int], code.Block] = field(default_factory=dict)
+    name_flows: dict[tuple[Path, int], tuple[frozenset[str], frozenset[str]]] = field(default_factory=dict)
     datasets_seen: set[int] = field(default_factory=set)
     statements: int = 0
     exhausted: bool = False
+
+    def body(self, module: ModuleState, index: int) -> code.Block:
+        """The body of a function, decoded once."""
+        key = (module.path, index)
+        found = self.bodies.get(key)
+        if found is None:
+            found = self.bodies[key] = module.facts.body(index)
+        return found
+
+    def module(self, path: Path) -> ModuleState:
+        """The state of a module of the project; it may not have run yet."""
+        state = self.modules.get(path)
+        if state is None:
+            state = self.modules[path] = ModuleState(path, self.map.module_name(path) or path.stem, self.facts[path])
+        return state
+
+    def root(self, role: Role, *, assumed: bool = False, trains: bool = True) -> Root:
+        """The root for code that is called from outside in this role."""
+        return self.roots.setdefault((role, assumed, trains), Root(role, assumed=assumed, trains=trains))
+
+    def backpropagated(self, module: ModuleState, index: int) -> frozenset[str]:
+        """Dotted names in a function that a backward pass starts from, or that flow into such."""
+        return self._flows(module, index)[0]
+
+    def assigned_attributes(self, frame: Frame) -> frozenset[str]:
+        """Dotted attributes that the function of `frame` assigns outright."""
+        define = frame.function.define if frame.function is not None else None
+        return self._flows(frame.module, define.body)[1] if isinstance(define, code.Define) else frozenset()
+
+    def _flows(self, module: ModuleState, index: int) -> tuple[frozenset[str], frozenset[str]]:
+        key = (module.path, index)
+        found = self.name_flows.get(key)
+        if found is None:
+            found = self.name_flows[key] = flows(self.body(module, index), module.facts.functions[index].mentions)
+        return found
 
     def record(self, make: Callable[..., Any], frame: Frame, key: object, **fields: Any) -> None:
         """Keep a record until its context can be told; a later one of the same place and way replaces it."""
@@ -223,5 +287,85 @@ class Run:
         self.pending[identity] = (make, fields, where)
 
 
-def value_or_unknown(value: Value | None) -> Value:
-    return UNKNOWN if value is None else value
+def flows(body: code.Block, mentions: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the dotted names that a backward pass starts from, directly or through assignments, and the dotted
+    attributes that are assigned outright."""
+    assigned: set[str] = set()
+    edges: list[tuple[str, set[str]]] = []
+    starts: set[str] = set()
+    for node in code.walk(body):
+        if isinstance(node, code.Assign):
+            targets = {dotted(target) for target in node.targets} - {""}
+            assigned |= {target for target in targets if "." in target}
+            edges += [(target, _names(node.value)) for target in targets]
+        elif isinstance(node, code.Augment):
+            edges.append((dotted(node.target), _names(node.value)))
+        elif (
+            isinstance(node, code.Call)
+            and isinstance(node.function, code.Attribute)
+            and "backward" in node.function.name
+        ):
+            starts |= _losses(node)
+        elif (
+            isinstance(node, code.Call)
+            and isinstance(node.function, code.Name)
+            and "scaler" in node.function.id.lower()
+        ):
+            starts |= {dotted(argument.value) for argument in node.arguments[:1]} - {""}
+    if not starts:
+        return frozenset(), frozenset(assigned)
+    for _ in range(3):
+        for target, sources in edges:
+            if target in starts:
+                starts |= sources
+    return frozenset(starts), frozenset(assigned)
+
+
+def _losses(node: code.Call) -> set[str]:
+    """The names that a call of a backward method differentiates."""
+    found: set[str] = set()
+    receiver = node.function.value if isinstance(node.function, code.Attribute) else None
+    if node.arguments and not node.arguments[0].star and node.arguments[0].keyword in (None, "loss"):
+        found.add(dotted(node.arguments[0].value))
+    if receiver is not None:
+        found.add(dotted(receiver))
+        if isinstance(receiver, code.Call):
+            found |= {dotted(argument.value) for argument in receiver.arguments[:1]}
+        if isinstance(receiver, code.Binary):
+            found |= _names(receiver)
+    return found - {
+        "",
+        "accelerator",
+        "self",
+        "fabric",
+        "torch.autograd",
+        "engine",
+        "model_engine",
+        "self.accelerator",
+        "self.fabric",
+        "model",
+        "self.model",
+    }
+
+
+def _names(node: object) -> set[str]:
+    """Dotted names that a value is computed from; what a call is given counts only for arithmetic and containers."""
+    found: set[str] = set()
+    stack = [node]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, code.Name | code.Attribute):
+            found.add(dotted(item))
+        elif isinstance(item, code.Call):
+            if isinstance(item.function, code.Attribute):
+                stack.append(item.function.value)
+            if item.arguments and isinstance(item.function, code.Attribute | code.Name) and _combines(item.function):
+                stack.append(item.arguments[0].value)
+        elif isinstance(item, tuple):
+            stack.extend(item)
+    return found - {""}
+
+
+def _combines(function: code.Attribute | code.Name) -> bool:
+    name = function.name if isinstance(function, code.Attribute) else function.id
+    return name in ("sum", "mean", "stack", "cat", "add", "scale")

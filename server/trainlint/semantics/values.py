@@ -203,6 +203,15 @@ class Partial:
 
 
 @dataclass(frozen=True, slots=True)
+class Generated:
+    """What a call of a generator function returns: its body runs when somebody iterates it."""
+
+    function: Function
+    arguments: tuple[tuple[str, Value], ...]
+    """Its parameters, bound."""
+
+
+@dataclass(frozen=True, slots=True)
 class ModuleValue:
     """A module of the project, imported."""
 
@@ -235,6 +244,7 @@ Value: TypeAlias = (
     | Bound
     | Method
     | Partial
+    | Generated
     | ModuleValue
     | Choice
 )

@@ -1,0 +1,902 @@
+"""Calls: of functions and classes of the project, which are followed, and of libraries, whose effect is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from trainlint.semantics import code, expressions, guards, library, methods, naming, packages, statements, tensors
+from trainlint.semantics.project import Arguments, EvaluationForward, Site
+from trainlint.semantics.state import (
+    DEEPEST_CALL,
+    MOST_STATEMENTS,
+    Frame,
+    ModuleState,
+    Role,
+    Standing,
+    Where,
+)
+from trainlint.semantics.text import describe, dotted
+from trainlint.semantics.values import (
+    NONE,
+    NUMBER,
+    OBJECT,
+    STRING,
+    UNKNOWN,
+    Bound,
+    Choice,
+    Class,
+    Const,
+    Function,
+    Generated,
+    Host,
+    Instance,
+    Listing,
+    Method,
+    ModuleValue,
+    Object,
+    Option,
+    Partial,
+    Reference,
+    Table,
+    Tensor,
+    Test,
+    Tuple,
+    Unknown,
+    Value,
+    join,
+)
+from trainlint.semantics.vocabulary import GradMode, GuardKind, Place
+
+SETTINGS_METHODS = {
+    "get",
+    "pop",
+    "items",
+    "keys",
+    "values",
+    "update",
+    "copy",
+    "setdefault",
+    "to_dict",
+    "add_argument",
+    "parse_args",
+    "step",
+    "zero_grad",
+    "state_dict",
+    "load_state_dict",
+    "print",
+}
+T = TypeVar("T")
+
+
+@dataclass
+class Given:
+    """The evaluated arguments of a call."""
+
+    positional: list[Value]
+    keywords: dict[str, Value] = field(default_factory=dict)
+    complete: bool = True
+    spread: bool = False
+    nodes: tuple[code.Argument, ...] = ()
+
+    def arguments(self, name: str = "") -> Arguments:
+        """As records keep them: positional ones by parameter name where the callee is known."""
+        named = dict(self.keywords)
+        for parameter, value in zip(library.PARAMETERS.get(name, ()), self.positional, strict=False):
+            named.setdefault(parameter, value)
+        return Arguments(named, tuple(self.positional), self.complete, self.spread)
+
+    def get(self, name: str, position: int) -> Value | None:
+        if name in self.keywords:
+            return self.keywords[name]
+        return self.positional[position] if position < len(self.positional) else None
+
+    def all(self) -> list[Value]:
+        return [*self.positional, *self.keywords.values()]
+
+
+def join_all(values: Iterable[Value]) -> Value:
+    result: Value | None = None
+    for value in values:
+        result = value if result is None else join(result, value)
+    return UNKNOWN if result is None else result
+
+
+def evaluate_call(frame: Frame, node: code.Call) -> Value:
+    callee = expressions.callee_of(frame, node.function)
+    given = gather(frame, node.arguments)
+    if isinstance(callee, Reference) and callee.name == "super":
+        return _super(frame)
+    return call(frame, callee, given, node)
+
+
+def gather(frame: Frame, arguments: tuple[code.Argument, ...]) -> Given:
+    given = Given([], nodes=arguments)
+    alone, frame.standing_alone = frame.standing_alone, -1
+    for argument in arguments:
+        value = expressions.evaluate(frame, argument.value)
+        if argument.star == "*":
+            given.spread = True
+            if isinstance(value, Tuple):
+                given.positional.extend(value.items)
+            else:
+                given.complete = False
+        elif argument.star == "**":
+            given.spread = True
+            _spread_keywords(given, value)
+        elif argument.keyword is not None:
+            given.keywords[argument.keyword] = value
+        else:
+            given.positional.append(value)
+    frame.standing_alone = alone
+    return given
+
+
+def _spread_keywords(given: Given, value: Value) -> None:
+    for option in value.options if isinstance(value, Choice) else (value,):
+        if isinstance(option, Table):
+            for name, item in option.items:
+                given.keywords[name] = join(given.keywords[name], item) if name in given.keywords else item
+            if option.rest is not None:
+                given.complete = False
+        elif option != NONE:
+            given.complete = False
+
+
+def call(frame: Frame, callee: Value, given: Given, node: code.Call | None) -> Value:
+    """The result of calling `callee`."""
+    caller = _CALLERS.get(type(callee))
+    if caller is None:
+        return packages.call_unknown(frame, callee, given, node)
+    return caller(frame, callee, given, node)
+
+
+def _call_choice(frame: Frame, callee: Choice, given: Given, node: code.Call | None) -> Value:
+    return join_all(call(frame, option, given, node) for option in callee.options if option != NONE)
+
+
+def _call_bound(frame: Frame, callee: Bound, given: Given, node: code.Call | None) -> Value:
+    return call_function(frame, callee.function, replace(given, positional=[callee.receiver, *given.positional]), node)
+
+
+def _call_partial(frame: Frame, callee: Partial, given: Given, node: code.Call | None) -> Value:
+    keywords = dict(callee.keywords) | given.keywords
+    return call(
+        frame,
+        callee.function,
+        replace(given, positional=[*callee.arguments, *given.positional], keywords=keywords),
+        node,
+    )
+
+
+def _call_instance(frame: Frame, callee: Instance, given: Given, node: code.Call | None) -> Value:
+    if is_module(callee):
+        return call_module(frame, callee, given, node)
+    member = find_member(callee.cls, "__call__")
+    if isinstance(member, Function):
+        if is_tokenizer(callee.cls):
+            methods.record_tokenization(frame, "bpe", "__call__", given, node, callee.cls.qualname)
+        return call_function(frame, member, replace(given, positional=[callee, *given.positional]), node)
+    return packages.call_unknown(frame, callee, given, node)
+
+
+def _call_object(frame: Frame, callee: Object, given: Given, node: code.Call | None) -> Value:
+    return methods.call_object(frame, callee, given, node)
+
+
+def _call_tensor(frame: Frame, callee: Tensor, given: Given, node: code.Call | None) -> Value:
+    """Something that was moved to a device and is called: a model whose code is not known."""
+    return tensors.call_module_value(frame, callee.place, callee.proved, given.all())
+
+
+def _call_method(frame: Frame, callee: Method, given: Given, node: code.Call | None) -> Value:
+    if isinstance(callee.receiver, Function) and callee.name in ("remote", "apply", "submit"):
+        return call_function(frame, callee.receiver, given, node)
+    if isinstance(callee.receiver, Class) and callee.name in (
+        "from_pretrained",
+        "from_config",
+        "load_from_checkpoint",
+        "create",
+        "build",
+    ):
+        return instantiate(frame, callee.receiver, replace(given, positional=[], complete=False), node)
+    if isinstance(callee.receiver, Class) and callee.name == "apply":
+        forward = find_member(callee.receiver, "forward")
+        if isinstance(forward, Function):
+            return call_function(frame, forward, replace(given, positional=[UNKNOWN, *given.positional]), node)
+    return methods.call_method(frame, callee.receiver, callee.name, given, node)
+
+
+# ------------------------------------------------------------------------------------------------------- functions
+
+
+def call_function(frame: Frame, function: Function, given: Given, node: code.Call | None) -> Value:
+    """Follow a call of a function of the project; returns what it returns."""
+    run = frame.run
+    define = function.define
+    bound = bind_arguments(frame, function, given)
+    if isinstance(define, code.Define) and define.is_generator and not _is_context_manager(function):
+        run.reached.add((function.module.path, define.body))  # type: ignore[attr-defined]
+        return Generated(function, tuple(bound.items()))
+    if isinstance(define, code.Define):
+        run.reached.add((function.module.path, define.body))  # type: ignore[attr-defined]
+    where = _enter(frame, function, node)
+    key = _memo_key(function, bound, where)
+    if key in run.memo:
+        return run.memo[key]
+    if any(item is define for item in run.open_calls) or len(run.open_calls) >= DEEPEST_CALL or run.exhausted:
+        return UNKNOWN
+    inner = _frame_for(frame, function, bound, where)
+    inner.called_at = node.at if node is not None else None
+    run.open_calls.append(define)
+    try:
+        if isinstance(define, code.Lambda):
+            result = expressions.evaluate(inner, define.body)
+        else:
+            statements.run_block(inner, run.body(function.module, define.body))  # type: ignore[arg-type]
+            result = join_all(inner.returned) if inner.returned else NONE
+            if _is_context_manager(function) and inner.yielded:
+                result = join_all(inner.yielded)
+    finally:
+        run.open_calls.pop()
+    run.memo[key] = result
+    return result
+
+
+def run_generated(frame: Frame, generated: Generated, on_yield: Callable[[Value], None]) -> None:
+    """Run a generator's body; each value it yields goes to `on_yield`, in the circumstances of the yield."""
+    function = generated.function
+    define = function.define
+    run = frame.run
+    if (
+        not isinstance(define, code.Define)
+        or any(item is define for item in run.open_calls)
+        or len(run.open_calls) >= DEEPEST_CALL
+    ):
+        return
+    inner = _frame_for(frame, function, dict(generated.arguments), _enter(frame, function, None))
+    outer = frame.where
+
+    def pass_on(value: Value) -> None:
+        frame.where = replace(inner.where, calls=outer.calls)
+        try:
+            on_yield(value)
+        finally:
+            frame.where = outer
+
+    inner.yields = pass_on
+    run.open_calls.append(define)
+    try:
+        statements.run_block(inner, run.body(function.module, define.body))  # type: ignore[arg-type]
+    finally:
+        run.open_calls.pop()
+
+
+def _is_context_manager(function: Function) -> bool:
+    return any(
+        is_reference(decorator, "contextlib.contextmanager", "contextlib.asynccontextmanager")
+        for decorator in function.decorators
+    )
+
+
+def _enter(frame: Frame, function: Function, node: code.Call | None) -> Where:
+    where = frame.where
+    row = frame.site(node.at).row if node is not None else 0
+    module: Any = function.module
+    grad = where.grad
+    added: list[Standing] = []
+    for decorator in function.decorators:
+        if is_reference(decorator, *library.NO_GRADS) or (isinstance(decorator, Object) and decorator.type == "no_grad"):
+            grad = GradMode.DISABLED
+        elif isinstance(decorator, Reference | Function) and naming.MAIN_PROCESS.search(_name_of(decorator)):
+            added.append(Standing(GuardKind.RANK, _name_of(decorator), len(where.loops)))
+    name = f"{module.name}.{function.qualname}"
+    return replace(where, grad=grad, guards=where.guards + tuple(added), calls=(*where.calls, (name, row)))
+
+
+def _name_of(value: Reference | Function) -> str:
+    return value.name if isinstance(value, Reference) else value.qualname
+
+
+def _frame_for(frame: Frame, function: Function, bound: dict[str, Value], where: Where) -> Frame:
+    define = function.define
+    closure = function.closure if isinstance(function.closure, Frame) else None
+    symbol = function.qualname
+    inner = Frame(
+        run=frame.run,
+        module=function.module,  # type: ignore[arg-type]
+        where=where,
+        row=function.row,
+        symbol=symbol,
+        variables=bound,
+        enclosing=closure,
+        caller=frame,
+        function=function,
+        loop_base=len(where.loops),
+    )
+    if isinstance(define, code.Define):
+        inner.backpropagated = frame.run.backpropagated(inner.module, define.body)
+    return inner
+
+
+def _memo_key(function: Function, bound: dict[str, Value], where: Where) -> tuple[object, ...]:
+    return (
+        id(function.define),
+        id(function.closure),
+        tuple(bound.items()),
+        tuple(id(loop) for loop in where.loops),
+        tuple((guard.kind, guard.depth) for guard in where.guards),
+        where.grad,
+        where.root.role,
+        where.no_sync,
+        where.calls[-2:],
+    )
+
+
+def bind_arguments(frame: Frame, function: Function, given: Given) -> dict[str, Value]:
+    """Parameters of a function of the project with the values that a call passes."""
+    define = function.define
+    bound: dict[str, Value] = {}
+    positional = list(given.positional)
+    keywords = dict(given.keywords)
+    for parameter in define.parameters:
+        if parameter.kind == "*":
+            bound[parameter.name] = Tuple(tuple(positional)) if given.complete else UNKNOWN
+            positional = []
+        elif parameter.kind == "**":
+            bound[parameter.name] = Table(tuple(keywords.items()), None if given.complete else UNKNOWN)
+        elif parameter.kind == "positional" and positional:
+            bound[parameter.name] = positional.pop(0)
+        elif parameter.name in keywords:
+            bound[parameter.name] = keywords.pop(parameter.name)
+        elif parameter.default is not None and given.complete:
+            bound[parameter.name] = _default(frame, function, parameter)
+        else:
+            bound[parameter.name] = UNKNOWN
+        if isinstance(bound[parameter.name], Unknown) and parameter.annotation is not None:
+            bound[parameter.name] = packages.annotated(frame, function, parameter.annotation)
+    return bound
+
+
+def _default(frame: Frame, function: Function, parameter: code.Parameter) -> Value:
+    """A default is evaluated where the function was defined."""
+    home = Frame(frame.run, function.module, frame.where, function.row, function.qualname, {}, _closure(function))  # type: ignore[arg-type]
+    assert parameter.default is not None
+    if isinstance(parameter.default, code.Constant):
+        return Const(parameter.default.value)
+    return expressions.evaluate(home, parameter.default)
+
+
+def _closure(function: Function) -> Frame | None:
+    return function.closure if isinstance(function.closure, Frame) else None
+
+
+def call_unbound(
+    frame: Frame, function: Function, *, receiver: Value | None = None, known: dict[str, Value] | None = None
+) -> Value:
+    """Call a function whose arguments are not known, as a root or a callback."""
+    given = Given([] if receiver is None else [receiver], dict(known or {}), complete=False)
+    result = call_function(frame, function, given, None)
+    if isinstance(result, Generated):
+        values: list[Value] = []
+        run_generated(frame, result, values.append)
+        return join_all(values)
+    return result
+
+
+def guard_function(frame: Frame, function: Function) -> Value:
+    """What a function of the project that returns a condition stands for, by what it returns: `is_main_process()`."""
+    define = function.define
+    if isinstance(define, code.Define) and len(function.define.parameters) <= 2:
+        if naming.MAIN_PROCESS.search(define.name):
+            return Test((GuardKind.RANK,), (), define.name)
+        body = frame.run.body(function.module, define.body)  # type: ignore[arg-type]
+        returns = [item for item in body if isinstance(item, code.Return)]
+        if len(body) <= 4 and len(returns) == 1 and returns[0].value is not None:
+            home = Frame(
+                frame.run, function.module, frame.where, function.row, function.qualname, {}, _closure(function)
+            )  # type: ignore[arg-type]
+            positive, negative = guards.classify(
+                returns[0].value,
+                lambda node: expressions.evaluate_quietly(home, node) if isinstance(node, code.Name) else UNKNOWN,
+            )
+            if positive or negative:
+                return Test(positive, negative, define.name)
+    return UNKNOWN
+
+
+# --------------------------------------------------------------------------------------------------------- classes
+
+
+def find_member(cls: Class, name: str, seen: int = 0) -> Value | None:
+    """A member of a class of the project or of its bases in the project."""
+    if name in cls.members:
+        return cls.members[name]
+    if seen > 12:
+        return None
+    for base in cls.bases:
+        if isinstance(base, Class) and base is not cls:
+            found = find_member(base, name, seen + 1)
+            if found is not None:
+                return found
+    return None
+
+
+def library_bases(cls: Class, depth: int = 0) -> set[str]:
+    """Names of the library classes that a class derives from, through classes of the project."""
+    names: set[str] = set()
+    for base in cls.bases:
+        if isinstance(base, Reference):
+            names.add(base.name)
+        elif isinstance(base, Class) and base is not cls and depth < 12:
+            names |= library_bases(base, depth + 1)
+    return names
+
+
+def is_module_class(cls: Class) -> bool:
+    return any(name in library.MODULE_BASES or library.is_module_class(name) for name in library_bases(cls))
+
+
+def is_module(value: Value) -> bool:
+    return isinstance(value, Instance) and is_module_class(value.cls)
+
+
+def is_dataset_class(cls: Class) -> bool:
+    names = library_bases(cls)
+    if names & library.DATASET_BASES or any(
+        library.TORCHVISION_DATASETS.match(name) or name.endswith("Dataset") for name in names
+    ):
+        return True
+    return (
+        "__getitem__" in cls.members
+        and "__len__" in cls.members
+        and ("dataset" in cls.define.name.lower() or "data" in cls.define.name.lower())
+    )
+
+
+def is_tokenizer(cls: Class) -> bool:
+    name = cls.define.name.lower()
+    return "tokeniz" in name or "tokenis" in name or name.endswith("bpe")
+
+
+def bind(function: Function, receiver: Value) -> Value:
+    if any(is_reference(decorator, "staticmethod") for decorator in function.decorators):
+        return function
+    if any(is_reference(decorator, "classmethod") for decorator in function.decorators):
+        return Bound(function, receiver.cls if isinstance(receiver, Instance) else receiver)
+    return Bound(function, receiver)
+
+
+def is_reference(value: Value, *names: str) -> bool:
+    return isinstance(value, Reference) and value.name in names
+
+
+def instantiate(frame: Frame, cls: Class, given: Given, node: code.Call | None) -> Value:
+    """Make an object of a class of the project; one stands for all that are made at one place."""
+    names = library_bases(cls)
+    if names & library.DATA_LOADERS:
+        return packages.make_loader(frame, given, node, "torch.utils.data.DataLoader", exact=False)
+    key = (id(cls), frame.site(node.at) if node is not None else None)
+    instance = frame.run.instances.get(key)
+    if instance is None:
+        instance = frame.run.instances[key] = Instance(cls)
+        if is_module_class(cls):
+            instance.place = Place.HOST
+    constructor = find_member(cls, "__init__")
+    if isinstance(constructor, Function):
+        call_function(frame, constructor, replace(given, positional=[instance, *given.positional]), node)
+    else:
+        _fill_fields(cls, instance, given)
+    packages.after_instantiation(frame, instance, names, given, node)
+    return instance
+
+
+def _fill_fields(cls: Class, instance: Instance, given: Given) -> None:
+    """Dataclasses and named tuples: fields in order of their annotation."""
+    fields = [
+        member.statement.targets[0]
+        for member in cls.define.members
+        if isinstance(member.statement, code.Assign) and member.statement.annotation is not None
+    ]
+    for target, value in zip(fields, given.positional, strict=False):
+        if isinstance(target, code.Name):
+            instance.attributes[target.id] = value
+    instance.attributes.update(given.keywords)
+
+
+def _super(frame: Frame) -> Value:
+    function = frame.function
+    outer: Frame | None = frame
+    while outer is not None and (function is None or function.owner is None):
+        outer = outer.enclosing
+        function = outer.function if outer is not None else None
+    if function is None or function.owner is None:
+        return UNKNOWN
+    receiver = next(iter(frame.variables.values()), UNKNOWN) if function is frame.function else UNKNOWN
+    return Object("super", inner=receiver if isinstance(receiver, Instance) else None, origin=function.owner.qualname)
+
+
+def super_member(frame: Frame, receiver: Instance, name: str) -> Value:
+    """`super().name`, looked up behind the class that holds the running method."""
+    function = frame.function
+    owner = function.owner if function is not None else None
+    for base in owner.bases if owner is not None else ():
+        if isinstance(base, Class):
+            member = find_member(base, name)
+            if isinstance(member, Function):
+                return bind(member, receiver)
+    return Method(receiver, name)
+
+
+def member_of_module(frame: Frame, module: ModuleState, name: str) -> Value:
+    """A global of another module of the project, or a submodule."""
+    statements.ensure_loaded(frame, module)
+    if name in module.variables:
+        return module.variables[name]
+    path = frame.run.map.locate(module.path, f"{name}", 1) if module.path.name == "__init__.py" else None
+    if path is not None and path in frame.run.facts:
+        return ModuleValue(frame.run.module(path))
+    return UNKNOWN
+
+
+# --------------------------------------------------------------------------------------------------------- modules
+
+
+def call_module(frame: Frame, module: Instance, given: Given, node: code.Call | None) -> Value:
+    """Run a model of the project's own: its forward, in the circumstances of the call."""
+    record_forward(frame, module, node)
+    forward = find_member(module.cls, "forward")
+    values = given.all()
+    if not isinstance(forward, Function):
+        return tensors.call_module_value(frame, module.place, True, values)
+    result = call_function(frame, forward, replace(given, positional=[module, *given.positional]), node)
+    return placed(frame, result, module.place, values)
+
+
+def placed(frame: Frame, result: Value, place: Place, values: list[Value]) -> Value:
+    """A model's output, where its forward alone does not tell where it lives."""
+    if isinstance(result, Unknown | Object) or result == NONE:
+        return tensors.call_module_value(frame, place, True, values)
+    if isinstance(result, Tensor):
+        graph = frame.where.grad is not GradMode.DISABLED
+        outside = tensors.call_module_value(frame, place, True, values)
+        if result.place is not Place.DEVICE and outside.place is Place.DEVICE:
+            result = replace(result, place=Place.DEVICE, proved=outside.proved)
+        return replace(result, keeps_graph=graph, loader=None)
+    if isinstance(result, Tuple):
+        return Tuple(
+            tuple(placed(frame, item, place, values) if not isinstance(item, Const) else item for item in result.items)
+        )
+    if isinstance(result, Table):
+        return replace(
+            result,
+            items=tuple(
+                (name, placed(frame, item, place, values) if isinstance(item, Tensor | Unknown) else item)
+                for name, item in result.items
+            ),
+        )
+    return result
+
+
+def record_forward(frame: Frame, model: Value, node: code.Call | None) -> None:
+    """Keep a model's call: it matters if it turns out to stand in an evaluation loop."""
+    if node is None or frame.where.grad is GradMode.DISABLED or frame.where.root.role is Role.FORWARD:
+        return
+    if isinstance(model, Object) and (model.origin == "criterion" or (".nn." in model.origin and "oss" in model.origin)):
+        return
+    frame.run.record(
+        EvaluationForward,
+        frame,
+        "forward",
+        site=frame.site(node.at),
+        text=describe(node),
+        model=model,
+        only_evaluates=_only_evaluates(frame),
+    )
+
+
+def _only_evaluates(frame: Frame) -> bool:
+    function = frame.function
+    if function is None or not isinstance(function.define, code.Define):
+        return False
+    facts: Any = function.module
+    mentions = facts.facts.functions[function.define.body].mentions
+    return "backward" not in mentions and "step" not in mentions
+
+
+# ------------------------------------------------------------------------------------------------------ iteration
+
+
+def item_of(frame: Frame, value: Value) -> Value:
+    """What one turn of a loop over `value` gets."""
+    if isinstance(value, Object):
+        return methods.item_of_object(frame, value)
+    if isinstance(value, Listing):
+        return value.item
+    if isinstance(value, Tuple):
+        return join_all(value.items) if value.items else UNKNOWN
+    if isinstance(value, Table):
+        return STRING
+    if isinstance(value, Tensor):
+        return replace(value, container=value.container and value.loader is not None)
+    if isinstance(value, Choice):
+        return join_all(item_of(frame, option) for option in value.options if option != NONE)
+    if isinstance(value, Host):
+        return value if value.kind in ("array", "string") else NUMBER
+    if isinstance(value, Const):
+        return STRING
+    if isinstance(value, Generated):
+        values: list[Value] = []
+        run_generated(frame, value, values.append)
+        return join_all(values)
+    if isinstance(value, Instance):
+        return _item_of_instance(frame, value)
+    if isinstance(value, Option):
+        return Option(value.name)
+    return UNKNOWN
+
+
+def _item_of_instance(frame: Frame, value: Instance) -> Value:
+    iterator = find_member(value.cls, "__iter__")
+    if isinstance(iterator, Function):
+        result = call_function(frame, iterator, Given([value]), None)
+        if result is not value:
+            return item_of(frame, result)
+    following = find_member(value.cls, "__next__")
+    if isinstance(following, Function):
+        return call_function(frame, following, Given([value]), None)
+    getter = find_member(value.cls, "__getitem__")
+    if isinstance(getter, Function):
+        return call_function(frame, getter, Given([value, NUMBER]), None)
+    return UNKNOWN
+
+
+def generated_in(frame: Frame, value: Value) -> tuple[Generated | None, Callable[[Value], Value]]:
+    """The generator that a loop over `value` runs, seen through `enumerate` and progress bars, with what each of its
+    values becomes for the loop's target."""
+    if isinstance(value, Generated):
+        return value, lambda item: item
+    if isinstance(value, Object) and value.inner is not None:
+        if value.type == "enumerate":
+            generated, wrap = generated_in(frame, value.inner)
+            return generated, lambda item: Tuple((NUMBER, wrap(item)))
+        if value.type in ("iterator", "tqdm"):
+            return generated_in(frame, value.inner)
+    if isinstance(value, Instance):
+        iterator = find_member(value.cls, "__iter__")
+        if isinstance(iterator, Function):
+            result = call_function(frame, iterator, Given([value]), None)
+            if result is not value:
+                return generated_in(frame, result)
+    return None, lambda item: item
+
+
+def loader_in(value: Value, depth: int = 0) -> Object | None:
+    """The loader that a loop over `value` draws from, if any."""
+    if depth > 6:
+        return None
+    if isinstance(value, Object):
+        if value.type == "torch.utils.data.DataLoader":
+            return value
+        return (
+            loader_in(value.inner, depth + 1)
+            if value.inner is not None and value.type in ("enumerate", "iterator", "tqdm", "zip", "prepared")
+            else None
+        )
+    if isinstance(value, Tuple | Choice):
+        for item in value.items if isinstance(value, Tuple) else value.options:
+            found = loader_in(item, depth + 1)
+            if found is not None:
+                return found
+    if isinstance(value, Instance):
+        for name, item in value.attributes.items():
+            if "loader" in name or "dl" in name or "iter" in name:
+                found = loader_in(item, depth + 1)
+                if found is not None:
+                    return found
+    return None
+
+
+# ------------------------------------------------------------------------------------------------------ assignment
+
+
+def assign(frame: Frame, target: code.Expression, value: Value) -> None:
+    """Bind `value` to a target: a name, an attribute, an item, or a pattern of these."""
+    if isinstance(target, code.Name):
+        frame.bind(target.id, value)
+    elif isinstance(target, code.Sequence):
+        _assign_items(frame, target.items, value)
+    elif isinstance(target, code.Attribute):
+        base = expressions.evaluate(frame, target.value)
+        _assign_attribute(frame, base, target.name, value)
+    elif isinstance(target, code.Subscript):
+        _assign_item(frame, target, value)
+    elif isinstance(target, code.Starred):
+        assign(frame, target.value, Listing(value))
+
+
+def _assign_items(frame: Frame, targets: tuple[code.Expression, ...], value: Value) -> None:
+    if isinstance(value, Choice):
+        value = join_all(value.options)
+    if (
+        isinstance(value, Tuple)
+        and len(value.items) == len(targets)
+        and not any(isinstance(target, code.Starred) for target in targets)
+    ):
+        for target, item in zip(targets, value.items, strict=True):
+            assign(frame, target, item)
+        return
+    item: Value
+    if isinstance(value, Tensor):
+        item = replace(value, container=value.container and value.loader is not None)
+    elif isinstance(value, Listing):
+        item = value.item
+    elif isinstance(value, Tuple) and len(value.items) != len(targets):
+        item = join_all(value.items)
+    elif isinstance(value, Object) and value.type == "torch.Generator":
+        item = UNKNOWN
+    else:
+        item = item_of(frame, value) if isinstance(value, Object) else UNKNOWN
+    for target in targets:
+        assign(frame, target, item)
+
+
+def _assign_attribute(frame: Frame, base: Value, name: str, value: Value) -> None:
+    if isinstance(base, Instance):
+        old = base.attributes.get(name)
+        base.attributes[name] = value if old is None or old == NONE else _merge(old, value)
+    elif isinstance(base, ModuleValue):
+        module: Any = base.module
+        module.variables[name] = value
+    elif isinstance(base, Reference):
+        packages.set_attribute(frame, base, name, value)
+    elif isinstance(base, Class):
+        base.members[name] = value
+    elif isinstance(base, Option):
+        frame.run.command_line[name] = value
+
+
+def _merge(old: Value, new: Value) -> Value:
+    """An attribute after another assignment: the newest value counts, but knowledge is not lost to the unknown."""
+    if isinstance(new, Unknown):
+        return old
+    return new
+
+
+def _assign_item(frame: Frame, target: code.Subscript, value: Value) -> None:
+    base = expressions.evaluate(frame, target.value)
+    key = expressions.evaluate(frame, target.key)
+    if isinstance(base, Object) and base.type == "os.environ":
+        packages.set_environment(frame, target, key, value)
+        return
+    path = target.value
+    updated: Value | None = None
+    if isinstance(base, Table) and isinstance(key, Const) and isinstance(key.value, str):
+        items = dict(base.items) | {key.value: value}
+        updated = Table(tuple(items.items()), base.rest)
+    elif isinstance(base, Table):
+        updated = Table(base.items, value if base.rest is None else join(base.rest, value))
+    elif (
+        isinstance(base, Tuple)
+        and isinstance(key, Const)
+        and isinstance(key.value, int)
+        and 0 <= key.value < len(base.items)
+    ):
+        updated = Tuple((*base.items[: key.value], value, *base.items[key.value + 1 :]))
+    elif isinstance(base, Listing):
+        updated = Listing(value if isinstance(base.item, Unknown) else join(base.item, value), base.growing)
+    if updated is not None and isinstance(path, code.Name | code.Attribute):
+        assign(frame, path, updated)
+
+
+def rebind(frame: Frame, node: code.Expression | None, value: Value) -> None:
+    """Learn that an object was changed in place: `model.cuda()`."""
+    if isinstance(node, code.Name | code.Attribute) and dotted(node):
+        assign(frame, node, value)
+
+
+# ---------------------------------------------------------------------------------------------------------- guards
+
+
+def under_guards(
+    frame: Frame,
+    kinds: tuple[GuardKind, ...],
+    test: code.Expression,
+    action: Callable[[], T],
+    ends_from: int | None = None,
+    exceptional: bool = False,
+) -> T:
+    """Do `action` under the guards of a condition."""
+    where = frame.where
+    text = describe(test)
+    depth = len(where.loops)
+    standing = [Standing(kind, text, depth) for kind in kinds] or [Standing(GuardKind.FLAG, text, depth)]
+    if exceptional:
+        standing.append(Standing(GuardKind.EXCEPTIONAL, text, depth, ends_from))
+    frame.where = replace(where, guards=where.guards + tuple(standing))
+    try:
+        return action()
+    finally:
+        frame.where = where
+
+
+# ----------------------------------------------------------------------------------------------------------- steps
+
+
+def mark_backward(frame: Frame, node: code.Call | None) -> None:
+    _mark(frame, node, update=False)
+
+
+def mark_update(frame: Frame, node: code.Call | None) -> None:
+    _mark(frame, node, update=True)
+
+
+def _mark(frame: Frame, node: code.Call | None, *, update: bool) -> None:
+    """A backward pass or an optimizer step runs here: the innermost loop over data is a step loop."""
+    where = frame.where
+    if not where.loops:
+        if where.root.role is not Role.PROGRAM:
+            where.root.runs_step = True
+        elif node is None:
+            return
+        if where.root.role is Role.FUNCTION:
+            frame.run.entry.trains = True
+        return
+    frame.run.entry.trains = True
+    data = [position for position, loop in enumerate(where.loops) if not loop.small] or [len(where.loops) - 1]
+    inner = data[-1]
+    step_loop = where.loops[inner]
+    step_loop.runs_step = True
+    for loop in where.loops[:inner]:
+        loop.holds_steps = True
+        if loop.loader is not None and not loop.small:
+            loop.runs_step = True
+    step_loop.no_sync = step_loop.no_sync or where.no_sync
+    if node is None:
+        return
+    site = _site_in_loop(frame, node, inner)
+    if update:
+        step_loop.updates[site] = any(
+            guard.kind is GuardKind.ACCUMULATION and guard.depth > inner for guard in where.guards
+        )
+    else:
+        step_loop.backwards[site] = None
+        if inner < len(where.loops) - 1:
+            step_loop.micro_batches = True
+        step_loop.wrapper = step_loop.wrapper or frame.run.wrapper
+
+
+def _site_in_loop(frame: Frame, node: code.Call, index: int) -> Site:
+    """The call, in the function that holds the loop `index`, that leads to `node`."""
+    at: code.Place = node.at
+    holder = frame
+    while holder.loop_base > index and holder.caller is not None and holder.called_at is not None:
+        at, holder = holder.called_at, holder.caller
+    return holder.site(at)
+
+
+_CALLERS: dict[type, Callable[[Frame, Any, Given, code.Call | None], Value]] = {
+    Choice: _call_choice,
+    Function: call_function,
+    Bound: _call_bound,
+    Class: instantiate,
+    Instance: _call_instance,
+    Partial: _call_partial,
+    Reference: lambda frame, callee, given, node: packages.call_reference(frame, callee.name, given, node),
+    Object: _call_object,
+    Tensor: _call_tensor,
+    Method: _call_method,
+}
+
+
+def count_statement(frame: Frame) -> bool:
+    """Count one interpreted statement; False once an entry point has used up what it may."""
+    run = frame.run
+    run.statements += 1
+    if run.statements > MOST_STATEMENTS:
+        run.exhausted = True
+    return not run.exhausted
+
+
+__all__ = ["OBJECT", "Given"]

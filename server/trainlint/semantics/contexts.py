@@ -1,0 +1,116 @@
+"""From the circumstances that the interpreter saw to the context that rules are told: how often, where, and why."""
+
+from __future__ import annotations
+
+from trainlint.semantics.context import Context, Guard
+from trainlint.semantics.project import Entry
+from trainlint.semantics.state import LoopRun, Role, Standing, Where
+from trainlint.semantics.vocabulary import Confidence, Frequency, GuardKind, Region
+
+_ROOT_FREQUENCY = {
+    Role.SAMPLE: (Frequency.PER_SAMPLE, Region.DATA),
+    Role.COLLATE: (Frequency.PER_STEP, Region.COLLATE),
+    Role.STEP: (Frequency.PER_STEP, Region.TRAINING),
+    Role.EVALUATION: (Frequency.PER_STEP, Region.EVALUATION),
+}
+
+
+def context_of(where: Where, entry: Entry) -> Context:
+    """The context of code under these circumstances, once all loops of the entry point are known."""
+    step = step_index(where)
+    frequency, region, loop = _frequency(where, entry, step)
+    confidence = Confidence.MEDIUM if _assumed(where) else Confidence.HIGH
+    return Context(
+        frequency=frequency,
+        region=region,
+        loop=loop.site if loop is not None else None,
+        path=tuple(name for name, _ in where.calls),
+        guards=tuple(
+            Guard(guard.kind, guard.text, (step is not None and guard.depth > step) or _from_root(where))
+            for guard in where.guards
+        ),
+        grad=where.grad,
+        entry=entry,
+        confidence=confidence,
+        counter=_counter(where, step),
+    )
+
+
+def _from_root(where: Where) -> bool:
+    return where.root.role in _ROOT_FREQUENCY or where.root.runs_step
+
+
+def _assumed(where: Where) -> bool:
+    return where.root.assumed or (where.root.runs_step and step_index(where) is None)
+
+
+def _counter(where: Where, step: int | None) -> str:
+    """The step counter, where the expression stands in the loop's own function or reads an attribute."""
+    if step is None:
+        return ""
+    return where.loops[step].counter
+
+
+def step_index(where: Where) -> int | None:
+    """Index of the innermost step loop among the open loops; None outside of any."""
+    for index in range(len(where.loops) - 1, -1, -1):
+        if where.loops[index].runs_step:
+            return index
+    return None
+
+
+def _frequency(where: Where, entry: Entry, step: int | None) -> tuple[Frequency, Region, LoopRun | None]:
+    role = where.root.role
+    if role in (Role.SAMPLE, Role.COLLATE):
+        frequency, region = _ROOT_FREQUENCY[role]
+        return frequency, region, None
+    if step is not None:
+        return _in_step(where, where.loops[step], where.loops[step + 1 :], step + 1)
+    if role in _ROOT_FREQUENCY or where.root.runs_step:
+        region = Region.EVALUATION if role is Role.EVALUATION else Region.TRAINING
+        frequency, inner_region, loop = _in_step(where, None, where.loops, 0)
+        return frequency, region if inner_region is Region.TRAINING else inner_region, loop
+    if role is Role.FORWARD:
+        return _in_step(where, None, where.loops, 0) if entry.trains else (Frequency.ONCE, Region.SETUP, None)
+    return _outside_step(where)
+
+
+def _in_step(
+    where: Where, loop: LoopRun | None, inner: tuple[LoopRun, ...], depth: int
+) -> tuple[Frequency, Region, LoopRun | None]:
+    guards = [guard for guard in where.guards if guard.depth >= depth]
+    region = Region.TRAINING
+    if any(item.over_data or item.in_evaluation for item in inner) or any(
+        guard.kind is GuardKind.EVALUATION for guard in guards
+    ):
+        region = Region.EVALUATION
+    return _thinned(guards, depth - 1), region, loop
+
+
+def _thinned(guards: list[Standing], step: int) -> Frequency:
+    """How often code under guards inside a step loop runs."""
+    if any(
+        guard.kind is GuardKind.EXCEPTIONAL and (guard.ends_from is None or guard.ends_from <= step) for guard in guards
+    ):
+        return Frequency.ONCE
+    if any(guard.kind is GuardKind.FIRST for guard in guards):
+        return Frequency.PER_EPOCH
+    if any(guard.kind in (GuardKind.INTERVAL, GuardKind.DEBUG) for guard in guards):
+        return Frequency.PER_N_STEPS
+    return Frequency.PER_STEP
+
+
+def _outside_step(where: Where) -> tuple[Frequency, Region, LoopRun | None]:
+    for index in range(len(where.loops) - 1, -1, -1):
+        loop = where.loops[index]
+        if loop.over_data and not loop.holds_steps:
+            guards = [guard for guard in where.guards if guard.depth > index]
+            return _thinned(guards, index), Region.EVALUATION, loop
+        if loop.holds_steps:
+            inner = where.loops[index + 1 :]
+            if inner and any(item.in_evaluation for item in inner):
+                return Frequency.PER_STEP, Region.EVALUATION, inner[-1]
+            return Frequency.PER_EPOCH, Region.SETUP, loop
+    if where.loops and where.loops[-1].in_evaluation:
+        return Frequency.PER_STEP, Region.EVALUATION, where.loops[-1]
+    return Frequency.ONCE, Region.SETUP, where.loops[-1] if where.loops else None

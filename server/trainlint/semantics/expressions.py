@@ -1,0 +1,644 @@
+"""Evaluation of expressions to abstract values, with a record of each sync point that is met on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from trainlint.semantics import calls, code, guards, library, naming, tensors
+from trainlint.semantics.project import SyncKind
+from trainlint.semantics.state import Frame
+from trainlint.semantics.text import dotted
+from trainlint.semantics.values import (
+    NONE,
+    NUMBER,
+    OBJECT,
+    STRING,
+    UNKNOWN,
+    Bound,
+    Choice,
+    Class,
+    Const,
+    DeviceValue,
+    Function,
+    Generated,
+    Host,
+    Instance,
+    Listing,
+    Method,
+    ModuleValue,
+    Object,
+    Option,
+    Partial,
+    Reference,
+    Table,
+    Tensor,
+    Test,
+    Tuple,
+    Unknown,
+    Value,
+    join,
+    options,
+)
+from trainlint.semantics.vocabulary import GuardKind, Known, Place
+
+
+def evaluate(frame: Frame, node: code.Expression) -> Value:
+    """The abstract value of an expression; what it does on the way is recorded in the frame's run."""
+    return _EVALUATORS[node.tag](frame, node)
+
+
+def evaluate_optional(frame: Frame, node: code.Expression | None) -> Value:
+    return NONE if node is None else evaluate(frame, node)
+
+
+# -------------------------------------------------------------------------------------------------------- names
+
+
+def _name(frame: Frame, node: code.Name) -> Value:
+    value = frame.lookup(node.id)
+    if value is None:
+        if node.id in library.BUILTINS:
+            return Reference(node.id)
+        value = UNKNOWN
+    if isinstance(value, Unknown):
+        return infer(frame, node.id, node.id)
+    return value
+
+
+def infer(frame: Frame, name: str, path: str) -> Value:
+    """What a value of unknown origin is, by its name and by what the function does with it."""
+    if path in frame.backpropagated:
+        return naming.inferred_tensor(assumed_place(frame), keeps_graph=True)
+    value = naming.infer(name)
+    if isinstance(value, Object) and value.type == "torch.nn.Module" and value.place is Place.UNKNOWN:
+        return replace(value, place=assumed_place(frame))
+    return value
+
+
+def assumed_place(frame: Frame) -> Place:
+    """Where a model of unknown origin lives: on the device, if this entry point uses one."""
+    return Place.DEVICE if frame.run.entry.cuda is Known.YES else Place.UNKNOWN
+
+
+def _constant(frame: Frame, node: code.Constant) -> Value:
+    return Const(node.value)
+
+
+def _opaque(frame: Frame, node: code.Opaque) -> Value:
+    return STRING if node.what == "template" else NUMBER if node.what in ("int", "complex") else OBJECT
+
+
+# --------------------------------------------------------------------------------------------------- attributes
+
+
+def _attribute(frame: Frame, node: code.Attribute) -> Value:
+    path = dotted(node)
+    if path and path in frame.backpropagated:
+        known = attribute(frame, evaluate(frame, node.value), node.name)
+        return (
+            known if not isinstance(known, Unknown) else naming.inferred_tensor(assumed_place(frame), keeps_graph=True)
+        )
+    base = evaluate(frame, node.value)
+    return attribute(frame, base, node.name)
+
+
+def attribute(frame: Frame, base: Value, name: str) -> Value:
+    """`base.name`, read."""
+    if isinstance(base, Choice):
+        found: Value | None = None
+        for option in base.options:
+            if option != NONE:
+                one = attribute(frame, option, name)
+                found = one if found is None else join(found, one)
+        return UNKNOWN if found is None else found
+    reader = _ATTRIBUTES.get(type(base))
+    value = reader(frame, base, name) if reader is not None else UNKNOWN
+    return infer(frame, name, name) if isinstance(value, Unknown) else value
+
+
+def _reference_attribute(frame: Frame, base: Reference, name: str) -> Value:
+    full = library.canonical(f"{base.name}.{name}")
+    return tensors.constant_reference(full) or Reference(full)
+
+
+def _module_attribute(frame: Frame, base: ModuleValue, name: str) -> Value:
+    return calls.member_of_module(frame, base.module, name)  # type: ignore[arg-type]
+
+
+def _instance_attribute(frame: Frame, base: Instance, name: str) -> Value:
+    if name in base.attributes:
+        return base.attributes[name]
+    member = calls.find_member(base.cls, name)
+    if isinstance(member, Function):
+        if any(
+            calls.is_reference(decorator, "property", "functools.cached_property") for decorator in member.decorators
+        ):
+            return calls.call_function(frame, member, calls.Given([base]), None)
+        return calls.bind(member, base)
+    if member is not None:
+        return member
+    if name == "device" and calls.is_module(base):
+        return DeviceValue(
+            cuda=base.place is Place.DEVICE or frame.run.entry.cuda is Known.YES,
+            cpu=True,
+            proved=base.place is Place.DEVICE,
+        )
+    if name == "__class__":
+        return base.cls
+    if name == "training":
+        return Test((GuardKind.TRAINING,), (GuardKind.EVALUATION,), "self.training")
+    inferred = _framework_attribute(base, name)
+    return inferred if inferred is not None else UNKNOWN
+
+
+def _framework_attribute(base: Instance, name: str) -> Value | None:
+    """What a framework's base class gives an instance of the project's class."""
+    names = calls.library_bases(base.cls)
+    if library.LIGHTNING_MODULE in names:
+        if name == "global_rank":
+            return Host("rank")
+        if name == "trainer":
+            return Object("pytorch_lightning.Trainer")
+    return None
+
+
+def _class_attribute(frame: Frame, base: Class, name: str) -> Value:
+    member = calls.find_member(base, name)
+    return member if member is not None else Method(base, name)
+
+
+def _tensor_attribute(frame: Frame, base: Tensor, name: str) -> Value:
+    if name == "device":
+        return DeviceValue(cuda=base.place is Place.DEVICE, cpu=base.place is not Place.DEVICE, proved=base.proved)
+    if name in library.HOST_ATTRIBUTES:
+        return NUMBER if name in ("ndim", "itemsize", "nbytes") else OBJECT
+    if name in ("data", "grad"):
+        return replace(base, keeps_graph=False)
+    if naming.CONFIG.search(name):
+        return Option("config")
+    return replace(base, container=False) if name in ("loss", "logits", "T", "mT") else base
+
+
+def _object_attribute(frame: Frame, base: Object, name: str) -> Value:
+    reader = _OBJECT_ATTRIBUTES.get((base.type, name))
+    if reader is not None:
+        return reader(base)
+    if base.type in library.WRAPPERS:
+        if name == "module":
+            return base.inner if base.inner is not None else Object("torch.nn.Module", place=base.place, proved=False)
+        if base.inner is not None:
+            return attribute(frame, base.inner, name)
+    if base.type in ("iterator", "tqdm", "prepared") and base.inner is not None:
+        return attribute(frame, base.inner, name)
+    if base.type == "torch.nn.Module":
+        return _layer_attribute(base, name)
+    if base.type == "accelerate.Accelerator" and naming.MAIN_PROCESS.search(name):
+        return Test((GuardKind.RANK,), (), f"accelerator.{name}")
+    return UNKNOWN
+
+
+def _layer_attribute(base: Object, name: str) -> Value:
+    """An attribute of a model that is not the project's own: a layer, a parameter, the configuration."""
+    if name == "device":
+        return DeviceValue(cuda=base.place is not Place.HOST, cpu=True, proved=base.place is Place.DEVICE)
+    if name in ("weight", "bias", "data"):
+        return Tensor(place=base.place, proved=base.proved)
+    if name == "config" or naming.CONFIG.search(name):
+        return Option("config")
+    if name == "training":
+        return Test((GuardKind.TRAINING,), (GuardKind.EVALUATION,), name)
+    if naming.TOKENIZER.search(name):
+        return UNKNOWN
+    return replace(base, inner=None, fact=None, proved=False)
+
+
+_OBJECT_ATTRIBUTES: dict[tuple[str, str], Callable[[Object], Value]] = {
+    ("torch.utils.data.DataLoader", "dataset"): lambda base: base.fact.dataset if base.fact is not None else UNKNOWN,  # type: ignore[union-attr]
+    ("torch.utils.data.DataLoader", "sampler"): lambda base: sampler_of(base),
+    ("torch.utils.data.DataLoader", "batch_sampler"): lambda base: sampler_of(base),
+    ("torch.utils.data.DataLoader", "batch_size"): lambda base: NUMBER,
+    ("accelerate.Accelerator", "device"): lambda base: DeviceValue(cuda=True, cpu=True),
+    ("accelerate.Accelerator", "process_index"): lambda base: Host("rank"),
+    ("accelerate.Accelerator", "local_process_index"): lambda base: Host("rank"),
+    ("accelerate.Accelerator", "num_processes"): lambda base: Host("world-size"),
+    ("accelerate.Accelerator", "sync_gradients"): lambda base: Test(
+        (GuardKind.ACCUMULATION,), (), "accelerator.sync_gradients"
+    ),
+    ("lightning.Fabric", "device"): lambda base: DeviceValue(cuda=True, cpu=True),
+    ("lightning.Fabric", "global_rank"): lambda base: Host("rank"),
+    ("deepspeed.Engine", "device"): lambda base: DeviceValue(cuda=True),
+    ("deepspeed.Engine", "local_rank"): lambda base: Host("rank"),
+    ("deepspeed.Engine", "module"): lambda base: (
+        base.inner or Object("torch.nn.Module", place=Place.DEVICE, proved=False)
+    ),
+    ("torch.optim.Optimizer", "param_groups"): lambda base: Listing(Table((), OBJECT)),
+}
+
+
+def sampler_of(loader: Object) -> Value:
+    """The sampler of a loader, as a value."""
+    fact = loader.fact
+    sampler = getattr(fact, "sampler", None)
+    return Object("sampler", fact=sampler) if sampler is not None else Object("sampler", proved=False)
+
+
+def _option_attribute(frame: Frame, base: Option, name: str) -> Value:
+    if naming.RANK.search(name):
+        return Host("rank")
+    if naming.DEVICE.search(name) and name != "gpus":
+        return DeviceValue(cuda=True, cpu=True, proved=False)
+    if name in calls.SETTINGS_METHODS:
+        return Method(base, name)
+    return frame.run.command_line.get(name, Option(name))
+
+
+def _table_attribute(frame: Frame, base: Table, name: str) -> Value:
+    found = base.get(name)
+    return found
+
+
+_ATTRIBUTES: dict[type, Callable[[Frame, Any, str], Value]] = {
+    Reference: _reference_attribute,
+    ModuleValue: _module_attribute,
+    Instance: _instance_attribute,
+    Class: _class_attribute,
+    Tensor: _tensor_attribute,
+    Object: _object_attribute,
+    Option: _option_attribute,
+    Table: _table_attribute,
+    Host: lambda frame, base, name: OBJECT if base.kind == "array" else UNKNOWN,
+    Partial: lambda frame, base, name: base.function if name == "func" else UNKNOWN,
+}
+
+
+# ---------------------------------------------------------------------------------------------------- subscripts
+
+
+def _subscript(frame: Frame, node: code.Subscript) -> Value:
+    base = evaluate(frame, node.value)
+    key = evaluate(frame, node.key)
+    _index_sync(frame, node, base, key)
+    return item_at(frame, base, key)
+
+
+def _index_sync(frame: Frame, node: code.Subscript, base: Value, key: Value) -> None:
+    """Slice bounds on the device are read by the host; so are device numbers that index a Python list."""
+    if isinstance(node.key, code.Slice):
+        for bound in (node.key.lower, node.key.upper):
+            if bound is not None:
+                value = evaluate(frame, bound)
+                if isinstance(value, Tensor) and not value.container:
+                    tensors.sync(frame, SyncKind.INDEX, node, value, bound)
+    elif isinstance(key, Tensor) and not key.container and isinstance(base, Listing | Tuple | Table):
+        tensors.sync(frame, SyncKind.INDEX, node, key, node.key)
+
+
+def item_at(frame: Frame, base: Value, key: Value) -> Value:
+    """`base[key]`."""
+    if isinstance(base, Choice):
+        found: Value | None = None
+        for option in base.options:
+            one = item_at(frame, option, key)
+            found = one if found is None else join(found, one)
+        return UNKNOWN if found is None else found
+    if isinstance(base, Tensor):
+        return replace(base, pinned=base.pinned) if isinstance(key, Const) else base
+    if isinstance(base, Tuple):
+        if isinstance(key, Const) and isinstance(key.value, int) and -len(base.items) <= key.value < len(base.items):
+            return base.items[key.value]
+        return base if isinstance(key, Unknown) else calls.item_of(frame, base)
+    if isinstance(base, Table):
+        if isinstance(key, Const) and isinstance(key.value, str):
+            value = base.get(key.value)
+            return infer(frame, key.value, key.value) if isinstance(value, Unknown) else value
+        values = [value for _, value in base.items] + ([base.rest] if base.rest is not None else [])
+        return calls.join_all(values)
+    if isinstance(base, Listing):
+        return base.item
+    if isinstance(base, Option):
+        return _option_attribute(frame, base, str(key.value)) if isinstance(key, Const) else Option(base.name)
+    if isinstance(base, Object):
+        return _object_item(frame, base, key)
+    if isinstance(base, Instance):
+        member = calls.find_member(base.cls, "__getitem__")
+        if isinstance(member, Function):
+            return calls.call_function(frame, member, calls.Given([base, key]), None)
+    if isinstance(base, Host):
+        return base if base.kind == "array" else UNKNOWN
+    return UNKNOWN
+
+
+def _object_item(frame: Frame, base: Object, key: Value) -> Value:
+    if base.type == "os.environ":
+        if isinstance(key, Const) and isinstance(key.value, str):
+            name = key.value.lower()
+            return Host("rank") if naming.RANK.search(name) else Host("world-size") if "world_size" in name else STRING
+        return STRING
+    if base.type in ("checkpoint", "state_dict"):
+        return replace(base, inner=base)
+    if base.type in ("torch.nn.Module", "datasets.Dataset"):
+        return base
+    if base.type in ("iterator", "tqdm") and base.inner is not None:
+        return item_at(frame, base.inner, key)
+    return UNKNOWN
+
+
+def _slice(frame: Frame, node: code.Slice) -> Value:
+    return OBJECT
+
+
+# ------------------------------------------------------------------------------------------------------ operators
+
+
+def _binary(frame: Frame, node: code.Binary) -> Value:
+    left, right = evaluate(frame, node.left), evaluate(frame, node.right)
+    if node.op == "%" and isinstance(left, Const | Host) and _is_string(left):
+        tensors.format_sync(frame, node, right, node.right)
+        return STRING
+    for value in (left, right):
+        if isinstance(value, Tensor):
+            other = right if value is left else left
+            return tensors.combine(value, other)
+    if node.op == "/" and isinstance(left, Reference | Object):
+        return OBJECT
+    if isinstance(left, Listing) and isinstance(right, Listing):
+        return Listing(join(left.item, right.item), growing=left.growing or right.growing)
+    if isinstance(left, Tuple) and isinstance(right, Tuple) and node.op == "+":
+        return Tuple(left.items + right.items)
+    if (isinstance(left, Host) and left.kind == "array") or (isinstance(right, Host) and right.kind == "array"):
+        return Host("array")
+    if isinstance(left, Const | Host | Option | Test) and isinstance(right, Const | Host | Option | Test):
+        if node.op == "%" and any(isinstance(value, Host) and value.kind == "rank" for value in (left, right)):
+            return Host("rank")
+        if isinstance(left, Const) and isinstance(right, Const):
+            return _fold(node.op, left, right)
+        return STRING if _is_string(left) or _is_string(right) else NUMBER
+    return UNKNOWN
+
+
+def _is_string(value: Value) -> bool:
+    return (
+        (isinstance(value, Const) and isinstance(value.value, str)) or (isinstance(value, Host) and value.kind == "string")
+    )
+
+
+def _fold(operator: str, left: Const, right: Const) -> Value:
+    """Arithmetic on literals, as far as rules ask for it: batch sizes and worker counts."""
+    one, other = left.value, right.value
+    if isinstance(one, str) or isinstance(other, str):
+        return STRING
+    if not isinstance(one, int | float) or not isinstance(other, int | float):
+        return NUMBER
+    if operator == "+":
+        return Const(one + other)
+    if operator == "-":
+        return Const(one - other)
+    if operator == "*" and abs(one) < 1e9 and abs(other) < 1e9:
+        return Const(one * other)
+    return NUMBER
+
+
+def _boolean(frame: Frame, node: code.Boolean) -> Value:
+    values: list[Value] = []
+    for position, operand in enumerate(node.values):
+        value = evaluate(frame, operand)
+        if position < len(node.values) - 1:
+            tensors.branch_sync(frame, operand, value)
+        values.append(value)
+    positive, negative = guards.classify(node, lambda expression: evaluate_quietly(frame, expression))
+    if positive or negative:
+        return Test(positive, negative, "")
+    if node.op == "or" and values and isinstance(values[0], Const | Option):
+        return calls.join_all(values[1:]) if values[0] == NONE else calls.join_all(values)
+    if all(isinstance(value, Const | Host | Option | Test) for value in values):
+        return NUMBER
+    return values[-1] if node.op == "and" else calls.join_all(values)
+
+
+def evaluate_quietly(frame: Frame, node: code.Expression) -> Value:
+    """The value of a name or attribute chain; nothing else is evaluated a second time."""
+    if isinstance(node, code.Name | code.Attribute):
+        return evaluate(frame, node)
+    if isinstance(node, code.Call) and isinstance(node.function, code.Name | code.Attribute):
+        callee = evaluate(frame, node.function)
+        if isinstance(callee, Function):
+            return calls.guard_function(frame, callee)
+        if isinstance(callee, Bound):
+            return calls.guard_function(frame, callee.function)
+        if isinstance(callee, Reference) and callee.name in tensors.DEVICE_TESTS:
+            return Test((GuardKind.DEVICE,), (GuardKind.NOT_DEVICE,), callee.name)
+        if isinstance(callee, Reference) and callee.name == "torch.distributed.get_rank":
+            return Host("rank")
+    return UNKNOWN
+
+
+def _unary(frame: Frame, node: code.Unary) -> Value:
+    value = evaluate(frame, node.operand)
+    if node.op == "not":
+        tensors.branch_sync(frame, node.operand, value)
+        if isinstance(value, Test):
+            return Test(value.negative, value.positive, "not " + value.text)
+        return NUMBER
+    if isinstance(value, Const) and node.op == "-" and isinstance(value.value, int | float):
+        return Const(-value.value)
+    return value
+
+
+def _compare(frame: Frame, node: code.Compare) -> Value:
+    values = [evaluate(frame, node.left)] + [evaluate(frame, operand) for operand in node.comparators]
+    if any(operator in ("is", "is not") for operator in node.ops):
+        positive, negative = guards.classify(node, lambda expression: evaluate_quietly(frame, expression))
+        return Test(positive, negative, "") if positive or negative else NUMBER
+    if any(operator in ("in", "not in") for operator in node.ops):
+        if isinstance(values[0], Tensor) and not values[0].container and isinstance(values[1], Listing | Tuple):
+            tensors.sync(frame, SyncKind.BRANCH, node, values[0], node.left)
+        return NUMBER
+    for value in values:
+        if isinstance(value, Tensor) and not value.container:
+            return replace(value, keeps_graph=False, loader=None)
+    positive, negative = guards.classify(node, lambda expression: evaluate_quietly(frame, expression))
+    return Test(positive, negative, "") if positive or negative else NUMBER
+
+
+def _conditional(frame: Frame, node: code.Conditional) -> Value:
+    test = evaluate(frame, node.test)
+    tensors.branch_sync(frame, node.test, test)
+    known = guards.truth(test)
+    if known is not None:
+        return evaluate(frame, node.body if known else node.orelse)
+    positive, negative = guards.classify(node.test, lambda expression: evaluate_quietly(frame, expression))
+    body = calls.under_guards(frame, positive, node.test, lambda: evaluate(frame, node.body))
+    orelse = calls.under_guards(frame, negative, node.test, lambda: evaluate(frame, node.orelse))
+    if (
+        isinstance(body, Const)
+        and isinstance(body.value, str)
+        and isinstance(orelse, Const)
+        and isinstance(orelse.value, str)
+    ):
+        device = tensors.device_of_strings(body.value, orelse.value)
+        if device is not None:
+            return device
+    if isinstance(body, Const) and isinstance(orelse, Const) and body != orelse and body != NONE and orelse != NONE:
+        return Host("string") if isinstance(body.value, str) else Option("conditional")
+    if isinstance(body, Const | Test) and isinstance(orelse, Const | Test):
+        return NUMBER
+    return (
+        join(tensors.as_device(body) or body, tensors.as_device(orelse) or orelse)
+        if DeviceValue in (type(body), type(orelse))
+        else join(body, orelse)
+    )
+
+
+# ------------------------------------------------------------------------------------------------------- displays
+
+
+def _sequence(frame: Frame, node: code.Sequence) -> Value:
+    items: list[Value] = []
+    for item in node.items:
+        if isinstance(item, code.Starred):
+            spread = evaluate(frame, item.value)
+            items.extend(spread.items if isinstance(spread, Tuple) else [calls.item_of(frame, spread)])
+        else:
+            items.append(evaluate(frame, item))
+    if node.kind == "tuple" or (0 < len(items) <= 12 and node.kind == "list"):
+        return Tuple(tuple(items))
+    if not items:
+        return Listing(UNKNOWN, growing=True)
+    return Listing(calls.join_all(items), growing=node.kind == "list")
+
+
+def _mapping(frame: Frame, node: code.Mapping) -> Value:
+    items: dict[str, Value] = {}
+    rest: Value | None = None
+    for key, node_value in zip(node.keys, node.values, strict=True):
+        value = evaluate(frame, node_value)
+        if key is None:
+            if isinstance(value, Table):
+                items |= dict(value.items)
+                rest = value.rest if rest is None else rest
+            else:
+                rest = UNKNOWN
+        elif isinstance(key, code.Constant) and isinstance(key.value, str):
+            items[key.value] = value
+        else:
+            evaluate(frame, key)
+            rest = value if rest is None else join(rest, value)
+    return Table(tuple(items.items()), rest)
+
+
+def _format(frame: Frame, node: code.Format) -> Value:
+    for part in node.parts:
+        tensors.format_sync(frame, node, evaluate(frame, part), part, site_of=part)
+    return STRING
+
+
+def _comprehension(frame: Frame, node: code.Comprehension) -> Value:
+    saved = dict(frame.variables)
+    for clause in node.clauses:
+        iterated = evaluate(frame, clause.iterable)
+        calls.assign(frame, clause.target, calls.item_of(frame, iterated))
+        for condition in clause.conditions:
+            tensors.branch_sync(frame, condition, evaluate(frame, condition))
+    element = evaluate(frame, node.element)
+    if node.kind == "dict" and node.value is not None:
+        value = evaluate(frame, node.value)
+        frame.variables.clear()
+        frame.variables.update(saved)
+        return replace(value, container=True) if isinstance(value, Tensor) else Table((), value)
+    frame.variables.clear()
+    frame.variables.update(saved)
+    return Listing(element)
+
+
+def _lambda(frame: Frame, node: code.Lambda) -> Value:
+    return Function(frame.module, node, f"{frame.symbol}.<lambda>" if frame.symbol else "<lambda>", frame.row, frame)
+
+
+def _yield(frame: Frame, node: code.Yield) -> Value:
+    value = evaluate_optional(frame, node.value)
+    if node.delegates:
+        if isinstance(value, Generated):
+            calls.run_generated(frame, value, frame.yields or frame.yielded.append)
+            return UNKNOWN
+        value = calls.item_of(frame, value)
+    if frame.yields is not None:
+        frame.yields(value)
+    else:
+        frame.yielded.append(value)
+    return UNKNOWN
+
+
+def _await(frame: Frame, node: code.Await) -> Value:
+    return evaluate(frame, node.value)
+
+
+def _starred(frame: Frame, node: code.Starred) -> Value:
+    return evaluate(frame, node.value)
+
+
+def _walrus(frame: Frame, node: code.Walrus) -> Value:
+    value = evaluate(frame, node.value)
+    calls.assign(frame, node.target, value)
+    return value
+
+
+def _call(frame: Frame, node: code.Call) -> Value:
+    return calls.evaluate_call(frame, node)
+
+
+def callee_of(frame: Frame, function: code.Expression) -> Value:
+    """What a call calls: like evaluation, but a method of a library object is kept with its receiver."""
+    if not isinstance(function, code.Attribute):
+        return evaluate(frame, function)
+    base = evaluate(frame, function.value)
+    return method(frame, base, function.name)
+
+
+def method(frame: Frame, base: Value, name: str) -> Value:
+    """`base.name`, to be called."""
+    if isinstance(base, Choice):
+        return Choice(tuple(method(frame, option, name) for option in options(base) if option != NONE))
+    if isinstance(base, Instance):
+        value = _instance_attribute(frame, base, name)
+        return Method(base, name) if isinstance(value, Unknown) else value
+    if isinstance(base, Reference | ModuleValue | Class):
+        value = attribute(frame, base, name)
+        return Method(base, name) if isinstance(value, Unknown) else value
+    if isinstance(base, Object) and base.type in library.WRAPPERS and name == "module" and base.inner is not None:
+        return base.inner
+    if isinstance(base, Table):
+        found = base.get(name)
+        if not isinstance(found, Unknown):
+            return found
+    if isinstance(base, Object) and base.type == "super" and isinstance(base.inner, Instance):
+        return calls.super_member(frame, base.inner, name)
+    return Method(base, name)
+
+
+_EVALUATORS: list[Callable[[Frame, Any], Value]] = [lambda frame, node: UNKNOWN] * len(code.NODE_TYPES)
+for _node_type, _evaluator in (
+    (code.Name, _name),
+    (code.Constant, _constant),
+    (code.Opaque, _opaque),
+    (code.Attribute, _attribute),
+    (code.Subscript, _subscript),
+    (code.Slice, _slice),
+    (code.Call, _call),
+    (code.Binary, _binary),
+    (code.Boolean, _boolean),
+    (code.Unary, _unary),
+    (code.Compare, _compare),
+    (code.Conditional, _conditional),
+    (code.Sequence, _sequence),
+    (code.Mapping, _mapping),
+    (code.Format, _format),
+    (code.Comprehension, _comprehension),
+    (code.Lambda, _lambda),
+    (code.Yield, _yield),
+    (code.Await, _await),
+    (code.Starred, _starred),
+    (code.Walrus, _walrus),
+):
+    _EVALUATORS[code.NODE_TYPES.index(_node_type)] = _evaluator  # type: ignore[assignment]

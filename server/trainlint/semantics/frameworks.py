@@ -1,0 +1,468 @@
+"""Frameworks that own the training loop: what they take care of, and what of the user's code they run how often."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from trainlint.semantics import calls, code, methods, tensors
+from trainlint.semantics.project import Loader, ReportKind
+from trainlint.semantics.state import Frame, Role, Where
+from trainlint.semantics.values import (
+    NONE,
+    NUMBER,
+    OBJECT,
+    STRING,
+    UNKNOWN,
+    Bound,
+    Choice,
+    Function,
+    Instance,
+    Listing,
+    Object,
+    Partial,
+    Table,
+    Tensor,
+    Tuple,
+    Value,
+    options,
+)
+from trainlint.semantics.vocabulary import Framework, GradMode, Known, Place
+
+if TYPE_CHECKING:
+    from trainlint.semantics.calls import Given
+
+
+def _own(frame: Frame, framework: Framework) -> None:
+    """Note that a framework owns the loop of this entry point; it places data on the accelerator."""
+    entry = frame.run.entry
+    if entry.framework in (Framework.PYTORCH, Framework.UNKNOWN, Framework.FSDP):
+        entry.framework = framework
+    entry.cuda = Known.YES
+
+
+def run_as(
+    frame: Frame,
+    role: Role,
+    function: Function | Bound,
+    arguments: list[Value],
+    *,
+    assumed: bool = False,
+    trains: bool = True,
+) -> Value:
+    """Run a function of the project the way a framework or a loader calls it."""
+    outer = frame.where
+    grad = GradMode.DISABLED if role is Role.EVALUATION else GradMode.ENABLED
+    root = frame.run.root(role, assumed=assumed, trains=trains)
+    frame.where = Where(root=root, calls=outer.calls[:1], grad=grad)
+    target, receiver = (function.function, [function.receiver]) if isinstance(function, Bound) else (function, [])
+    try:
+        given = calls.Given([*receiver, *arguments], complete=bool(arguments))
+        result = calls.call_function(frame, target, given, None)
+        return (
+            calls.item_of(frame, result)
+            if role is Role.SAMPLE and not isinstance(result, Tensor | Tuple | Table)
+            else result
+        )
+    finally:
+        frame.where = outer
+
+
+# ------------------------------------------------------------------------------------------------ datasets, collate
+
+
+def run_dataset(frame: Frame, dataset: Value, loader: Loader | None) -> None:
+    """Interpret what produces one item of a dataset."""
+    for option in options(dataset):
+        if isinstance(option, Object) and option.inner is not None and option.type == "dataset":
+            run_dataset(frame, option.inner, loader)
+        if not isinstance(option, Instance) or id(option) in frame.run.datasets_seen:
+            continue
+        frame.run.datasets_seen.add(id(option))
+        _run_items(frame, option, loader)
+        for value in option.attributes.values():
+            if isinstance(value, Instance) and calls.is_dataset_class(value.cls):
+                run_dataset(frame, value, loader)
+
+
+def _run_items(frame: Frame, dataset: Instance, loader: Loader | None) -> None:
+    names = calls.library_bases(dataset.cls)
+    iterable = any(name.endswith("IterableDataset") for name in names)
+    for method in ("__iter__",) if iterable else ("__getitem__", "__getitems__"):
+        member = calls.find_member(dataset.cls, method)
+        if isinstance(member, Function):
+            item = run_as(frame, Role.SAMPLE, Bound(member, dataset), [] if iterable else [NUMBER])
+            if loader is not None:
+                loader.item_place = _item_place(item)
+
+
+def _item_place(item: Value) -> Place:
+    found = tensors.tensors_in(item)
+    if found and all(tensor.place is Place.DEVICE for tensor in found):
+        return Place.DEVICE
+    return Place.HOST if found else Place.UNKNOWN
+
+
+def run_per_item(frame: Frame, functions: Iterable[Value], role: Role) -> None:
+    """Interpret a collate function, or a transform that a dataset applies to each item."""
+    for value in functions:
+        for option in options(value):
+            _run_item_function(frame, option, role)
+
+
+def _run_item_function(frame: Frame, value: Value, role: Role) -> None:
+    samples: Value = Listing(UNKNOWN)
+    if isinstance(value, Partial):
+        inner = value.function
+        if isinstance(inner, Function):
+            bound = Function(
+                inner.module, inner.define, inner.qualname, inner.row, inner.closure, inner.owner, inner.decorators
+            )
+            outer = frame.where
+            frame.where = Where(root=frame.run.root(role), calls=outer.calls[:1])
+            calls.call_function(
+                frame, bound, calls.Given([*value.arguments, samples], dict(value.keywords), complete=False), None
+            )
+            frame.where = outer
+    elif isinstance(value, Function | Bound):
+        run_as(frame, role, value, [samples])
+    elif isinstance(value, Instance):
+        member = calls.find_member(value.cls, "__call__")
+        if isinstance(member, Function):
+            run_as(frame, role, Bound(member, value), [samples])
+
+
+# ------------------------------------------------------------------------------------------------------- Accelerate
+
+
+def make_accelerator(frame: Frame, given: Given, node: code.Call | None) -> Value:
+    _own(frame, Framework.ACCELERATE)
+    return Object("accelerate.Accelerator")
+
+
+def _prepared(frame: Frame, value: Value, framework: Framework) -> Value:
+    """What a framework gives back for a model, an optimizer or a loader it is handed."""
+    if isinstance(value, Object) and value.type == "torch.utils.data.DataLoader":
+        fact: Any = value.fact
+        if fact is not None:
+            fact.prepared_by = framework
+        return replace(value, place=Place.DEVICE)
+    if isinstance(value, Instance) and calls.is_module(value):
+        value.place = Place.DEVICE
+        return value
+    if isinstance(value, Object) and value.type == "torch.nn.Module":
+        return replace(value, place=Place.DEVICE)
+    if isinstance(value, Choice):
+        return calls.join_all(_prepared(frame, option, framework) for option in value.options)
+    return value
+
+
+def _prepare(frame: Frame, given: Given, framework: Framework) -> Value:
+    values = [_prepared(frame, value, framework) for value in given.positional]
+    if not values:
+        return UNKNOWN
+    if not given.complete:
+        return Listing(calls.join_all(values))
+    return values[0] if len(values) == 1 else Tuple(tuple(values))
+
+
+def accelerator_method(frame: Frame, receiver: Object, name: str, given: Given, node: code.Call | None) -> Value:
+    if name in ("prepare", "prepare_model", "prepare_data_loader", "prepare_optimizer", "prepare_scheduler"):
+        return _prepare(frame, given, Framework.ACCELERATE)
+    if name == "backward":
+        calls.mark_backward(frame, node)
+        return NONE
+    if name in ("print",):
+        methods.record_report(frame, ReportKind.PRINT, "accelerate.Accelerator.print", given, node, rank_aware=True)
+        return NONE
+    if name == "log":
+        methods.record_report(frame, ReportKind.TRACKER, "accelerate.Accelerator.log", given, node, rank_aware=True)
+        return NONE
+    if name in ("gather", "gather_for_metrics", "reduce", "pad_across_processes"):
+        first = given.positional[0] if given.positional else UNKNOWN
+        return replace(first, keeps_graph=False) if isinstance(first, Tensor) else first
+    if name in ("unwrap_model", "free_memory", "clip_grad_norm_"):
+        return (
+            given.positional[0]
+            if given.positional and name == "unwrap_model"
+            else Tensor(Place.DEVICE, number=True)
+            if name == "clip_grad_norm_"
+            else OBJECT
+        )
+    if name in ("accumulate", "no_sync"):
+        frame.run.entry.disables_sync = True
+        return Object("accumulate")
+    if name == "autocast":
+        return Object("autocast", origin="on")
+    if name in ("load_state",):
+        frame.run.entry.resumes = True
+    return UNKNOWN if name in ("get_state_dict",) else OBJECT
+
+
+# ----------------------------------------------------------------------------------------------- Fabric, Lightning
+
+
+def make_fabric(frame: Frame, given: Given, node: code.Call | None) -> Value:
+    _own(frame, Framework.FABRIC)
+    return Object("lightning.Fabric")
+
+
+def fabric_method(frame: Frame, receiver: Object, name: str, given: Given, node: code.Call | None) -> Value:
+    if name in ("setup", "setup_module", "setup_optimizers", "setup_dataloaders"):
+        return _prepare(frame, given, Framework.FABRIC)
+    if name == "backward":
+        calls.mark_backward(frame, node)
+        return NONE
+    if name == "print":
+        methods.record_report(frame, ReportKind.PRINT, "lightning.Fabric.print", given, node, rank_aware=True)
+        return NONE
+    if name in ("log", "log_dict"):
+        methods.record_report(frame, ReportKind.TRACKER, f"lightning.Fabric.{name}", given, node, rank_aware=True)
+        return NONE
+    if name in ("all_reduce", "all_gather", "to_device"):
+        first = given.positional[0] if given.positional else UNKNOWN
+        return replace(first, place=Place.DEVICE) if isinstance(first, Tensor) else first
+    if name == "no_backward_sync":
+        frame.run.entry.disables_sync = True
+        return Object("no_sync")
+    if name == "autocast":
+        return Object("autocast", origin="on")
+    return OBJECT
+
+
+_LIGHTNING_STEPS = (
+    "training_step",
+    "on_train_batch_start",
+    "on_train_batch_end",
+    "on_before_optimizer_step",
+    "on_before_backward",
+    "on_after_backward",
+    "on_before_zero_grad",
+    "optimizer_step",
+    "training_step_end",
+    "lr_scheduler_step",
+    "configure_gradient_clipping",
+)
+_LIGHTNING_EVALUATION = (
+    "validation_step",
+    "test_step",
+    "predict_step",
+    "on_validation_batch_end",
+    "on_test_batch_end",
+    "validation_step_end",
+)
+_LIGHTNING_ONCE = (
+    "setup",
+    "configure_optimizers",
+    "on_fit_start",
+    "on_train_start",
+    "on_train_epoch_start",
+    "on_train_epoch_end",
+    "on_validation_epoch_end",
+    "training_epoch_end",
+    "validation_epoch_end",
+    "prepare_data",
+    "configure_model",
+    "on_save_checkpoint",
+)
+_LIGHTNING_LOADERS = ("train_dataloader", "val_dataloader", "test_dataloader", "predict_dataloader")
+
+
+def make_lightning_trainer(frame: Frame, given: Given, node: code.Call | None) -> Value:
+    _own(frame, Framework.LIGHTNING)
+    for callback in _listed(given.keywords.get("callbacks", UNKNOWN)):
+        if isinstance(callback, Instance):
+            run_lightning_object(frame, callback)
+    return Object("pytorch_lightning.Trainer")
+
+
+def _listed(value: Value) -> list[Value]:
+    if isinstance(value, Tuple):
+        return list(value.items)
+    if isinstance(value, Listing):
+        return [option for option in options(value.item)]
+    return [value]
+
+
+def lightning_trainer_method(frame: Frame, receiver: Object, name: str, given: Given, node: code.Call | None) -> Value:
+    if name in ("fit", "validate", "test"):
+        frame.run.entry.trains = frame.run.entry.trains or name == "fit"
+        for value in given.all():
+            for option in _listed(value):
+                if isinstance(option, Instance):
+                    run_lightning_object(frame, option)
+                elif isinstance(option, Object) and option.type == "torch.utils.data.DataLoader":
+                    _prepared(frame, option, Framework.LIGHTNING)
+    return OBJECT
+
+
+def run_lightning_object(frame: Frame, instance: Instance) -> None:
+    """Run the hooks of a LightningModule, a data module or a callback as often as the Trainer does."""
+    if id(instance) in frame.run.datasets_seen:
+        return
+    frame.run.datasets_seen.add(id(instance))
+    _own(frame, Framework.LIGHTNING)
+    instance.place = Place.DEVICE
+    outer, frame.where = frame.where, replace(frame.where, loops=(), guards=())
+    for name in (*_LIGHTNING_ONCE, *_LIGHTNING_LOADERS):
+        member = calls.find_member(instance.cls, name)
+        if isinstance(member, Function):
+            result = calls.call_unbound(frame, member, receiver=instance)
+            if name in _LIGHTNING_LOADERS:
+                for loader in _listed(result):
+                    _take_loader(frame, loader, training=name == "train_dataloader")
+    frame.where = outer
+    batch = Tensor(Place.DEVICE, container=True)
+    callback = not calls.is_module_class(instance.cls)
+    for role, hooks in ((Role.STEP, _LIGHTNING_STEPS), (Role.EVALUATION, _LIGHTNING_EVALUATION)):
+        for name in hooks:
+            member = calls.find_member(instance.cls, name)
+            if isinstance(member, Function):
+                first = (
+                    [batch, NUMBER] if name in ("training_step", "validation_step", "test_step", "predict_step") else []
+                )
+                arguments = [] if callback else first
+                run_as(frame, role, Bound(member, instance), arguments)
+
+
+def _take_loader(frame: Frame, value: Value, *, training: bool) -> None:
+    for option in options(value):
+        if (
+            isinstance(option, Object)
+            and option.type == "torch.utils.data.DataLoader"
+            and isinstance(option.fact, Loader)
+        ):
+            option.fact.prepared_by = Framework.LIGHTNING
+            frame.run.framework_loaders.append((option.fact, training))
+
+
+def lightning_method(frame: Frame, receiver: Instance, name: str, given: Given, node: code.Call | None) -> Value | None:
+    """Methods that a LightningModule inherits; None for those it shares with every module."""
+    if name in ("log", "log_dict"):
+        methods.record_report(
+            frame, ReportKind.TRACKER, f"pytorch_lightning.LightningModule.{name}", given, node, rank_aware=True
+        )
+        return NONE
+    if name == "print":
+        methods.record_report(
+            frame, ReportKind.PRINT, "pytorch_lightning.LightningModule.print", given, node, rank_aware=True
+        )
+        return NONE
+    if name == "manual_backward":
+        calls.mark_backward(frame, node)
+        return NONE
+    if name == "optimizers":
+        return Object("torch.optim.Optimizer")
+    if name in ("save_hyperparameters", "lr_schedulers", "toggle_optimizer", "untoggle_optimizer"):
+        return OBJECT
+    if name == "all_gather":
+        return given.positional[0] if given.positional else UNKNOWN
+    return None
+
+
+# ------------------------------------------------------------------------------------------------ Hugging Face, DS
+
+
+def make_hf_trainer(frame: Frame, given: Given, node: code.Call | None) -> Value:
+    use_hf_trainer(frame, given, None)
+    return Object("hf.Trainer")
+
+
+def use_hf_trainer(frame: Frame, given: Given, trainer: Instance | None) -> None:
+    """What a Trainer is given is used per item, per batch and per step."""
+    _own(frame, Framework.HF_TRAINER)
+    frame.run.entry.trains = True
+    for keyword in ("train_dataset", "eval_dataset"):
+        if keyword in given.keywords:
+            run_dataset(frame, given.keywords[keyword], None)
+    collate = given.keywords.get("data_collator")
+    if collate is not None:
+        run_per_item(frame, [collate], Role.COLLATE)
+    model = given.get("model", 0)
+    if isinstance(model, Instance):
+        model.place = Place.DEVICE
+        forward = calls.find_member(model.cls, "forward")
+        if isinstance(forward, Function):
+            run_as(frame, Role.STEP, Bound(forward, model), [])
+    if trainer is not None:
+        for name, role in (
+            ("compute_loss", Role.STEP),
+            ("training_step", Role.STEP),
+            ("prediction_step", Role.EVALUATION),
+            ("get_train_dataloader", Role.FUNCTION),
+        ):
+            member = calls.find_member(trainer.cls, name)
+            if isinstance(member, Function):
+                run_as(
+                    frame,
+                    role,
+                    Bound(member, trainer),
+                    [Object("torch.nn.Module", place=Place.DEVICE), Tensor(Place.DEVICE, container=True)]
+                    if role is not Role.FUNCTION
+                    else [],
+                )
+    for callback in _listed(given.keywords.get("callbacks", UNKNOWN)):
+        if isinstance(callback, Instance):
+            for name in ("on_step_end", "on_step_begin", "on_substep_end", "on_log"):
+                member = calls.find_member(callback.cls, name)
+                if isinstance(member, Function):
+                    run_as(frame, Role.STEP, Bound(member, callback), [])
+
+
+def hf_trainer_method(frame: Frame, receiver: Value, name: str, given: Given, node: code.Call | None) -> Value:
+    if name == "train":
+        frame.run.entry.trains = True
+    if name in ("compute_loss", "training_step"):
+        return Tensor(Place.DEVICE, keeps_graph=True, number=True)
+    return UNKNOWN if name in ("evaluate", "predict") else OBJECT
+
+
+def initialize_deepspeed(frame: Frame, given: Given, node: code.Call | None) -> Value:
+    _own(frame, Framework.DEEPSPEED)
+    frame.run.entry.distributed = Known.YES
+    frame.run.entry.data_parallel = Known.YES
+    model = given.keywords.get("model") or (given.positional[1] if len(given.positional) > 1 else UNKNOWN)
+    if isinstance(model, Instance):
+        model.place = Place.DEVICE
+    engine = Object("deepspeed.Engine", place=Place.DEVICE, inner=model)
+    return Tuple(
+        (
+            engine,
+            Object("torch.optim.Optimizer"),
+            Object("torch.utils.data.DataLoader", proved=False),
+            Object("torch.optim.lr_scheduler.LRScheduler"),
+        )
+    )
+
+
+def deepspeed_method(frame: Frame, receiver: Object, name: str, given: Given, node: code.Call | None) -> Value:
+    if name == "backward":
+        calls.mark_backward(frame, node)
+        return NONE
+    if name == "step":
+        calls.mark_update(frame, node)
+        return NONE
+    if name in ("train", "eval"):
+        return receiver
+    if name in ("forward",):
+        return methods.call_object(frame, receiver, given, node)
+    if name in ("parameters", "named_parameters"):
+        return Listing(Tensor(Place.DEVICE)) if name == "parameters" else Listing(Tuple((STRING, Tensor(Place.DEVICE))))
+    if name == "load_checkpoint":
+        frame.run.entry.resumes = True
+    return UNKNOWN if name in ("module_state_dict",) else OBJECT
+
+
+def make_ignite_engine(frame: Frame, given: Given, node: code.Call | None) -> Value:
+    _own(frame, Framework.IGNITE)
+    for value in given.positional[:1]:
+        if isinstance(value, Function | Bound):
+            evaluation = "eval" in (value.qualname if isinstance(value, Function) else value.function.qualname).lower()
+            run_as(
+                frame,
+                Role.EVALUATION if evaluation else Role.STEP,
+                value,
+                [Object("ignite.Engine"), Tensor(Place.HOST, container=True)],
+            )
+    return Object("ignite.Engine")

@@ -1,0 +1,278 @@
+"""Records that need more than one expression to make: checkpoints, kept graphs, loops over loaders."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from trainlint.semantics import calls, code
+from trainlint.semantics.context import Context
+from trainlint.semantics.project import Checkpoint, KeptGraph, LoaderUse, Site
+from trainlint.semantics.state import Frame, Where
+from trainlint.semantics.text import describe, dotted
+from trainlint.semantics.values import (
+    Choice,
+    Function,
+    Instance,
+    Object,
+    Option,
+    Table,
+    Tensor,
+    Tuple,
+    Value,
+    options,
+)
+from trainlint.semantics.vocabulary import Frequency, GradMode, GuardKind, Known, Region
+
+if TYPE_CHECKING:
+    from trainlint.semantics.calls import Given
+
+
+def pending_context(frame: Frame) -> Context:
+    """A context to stand in until all loops of the entry point are known."""
+    return Context(Frequency.ONCE, Region.SETUP, None, (), (), GradMode.UNKNOWN, frame.run.entry)
+
+
+# ------------------------------------------------------------------------------------------------------ kept graphs
+
+
+def kept_graph(
+    *, context: Context, outlives: frozenset[int], step_index: int | None, **fields: Any
+) -> KeptGraph | None:
+    """A kept graph, if its target outlives the turn of the loop that makes the tensor."""
+    if step_index is None or step_index not in outlives:
+        return None
+    return KeptGraph(context=context, **fields)
+
+
+def note_kept_graph(
+    frame: Frame,
+    node: code.Expression | None,
+    target: code.Expression | None,
+    added: code.Expression | None,
+    value: Tensor,
+) -> None:
+    """Record that a tensor with its graph is added to something that may outlive the step."""
+    if node is None or target is None or added is None or not value.keeps_graph or not frame.where.loops:
+        return
+    path = dotted(target.value if isinstance(target, code.Subscript) else target)
+    if not path:
+        return
+    frame.run.record(
+        kept_graph,
+        frame,
+        "kept",
+        site=frame.site(node.at),  # type: ignore[union-attr]
+        text=describe(node),
+        value_site=frame.site(added.at),  # type: ignore[union-attr]
+        target=path,
+        backpropagated=path in frame.backpropagated,
+        outlives=_outlived_loops(frame, target, path),
+    )
+
+
+def _outlived_loops(frame: Frame, target: code.Expression, path: str) -> frozenset[int]:
+    """The open loops, by index, whose turns the target outlives."""
+    count = len(frame.where.loops)
+    if isinstance(target, code.Name) or (isinstance(target, code.Subscript) and isinstance(target.value, code.Name)):
+        name = path
+        if name in frame.globals:
+            return frozenset(range(count))
+        before = frame.before_loops
+        own = {frame.loop_base + offset for offset, names in enumerate(before) if name in names}
+        enclosing = frame.enclosing is not None and name not in frame.variables
+        return frozenset(own | (set(range(frame.loop_base)) if enclosing else set()))
+    if frame.function is not None and path in frame.run.assigned_attributes(frame):
+        return frozenset()
+    return frozenset(range(count))
+
+
+# ------------------------------------------------------------------------------------------------------ checkpoints
+
+
+def note_checkpoint(frame: Frame, given: Given, node: code.Call | None) -> None:
+    content = given.get("obj", 0)
+    if node is None or content is None:
+        return
+    kinds = state_kinds(content)
+    frame.run.saved_kinds |= kinds
+    frame.run.record(
+        checkpoint,
+        frame,
+        "save",
+        site=frame.site(node.at),
+        text=describe(node),
+        content=content,
+        holds_model="model" in kinds,
+        holds_optimizer="optimizer" in kinds,
+        whole=isinstance(content, Table) or not isinstance(content, Object),
+    )
+
+
+def checkpoint(*, context: Context, where: Where, whole: bool, **fields: Any) -> Checkpoint:
+    """A checkpoint is periodic if it is written from a loop that trains."""
+    periodic = any(loop.runs_step or loop.holds_steps for loop in where.loops)
+    return Checkpoint(context=context, periodic=periodic, **fields)
+
+
+def state_kinds(value: Value, key: str = "", depth: int = 0) -> set[str]:
+    """Which training state a saved value holds: "model", "optimizer", "scheduler", "scaler"."""
+    if depth > 4:
+        return set()
+    if isinstance(value, Table):
+        kinds: set[str] = set()
+        for name, item in value.items:
+            kinds |= state_kinds(item, name, depth + 1)
+        return kinds | (_kinds_by_name("optimizer") if value.rest is not None and not value.items else set())
+    if isinstance(value, Choice | Tuple):
+        inner = value.options if isinstance(value, Choice) else value.items
+        return set().union(*(state_kinds(item, key, depth + 1) for item in inner))
+    if isinstance(value, Object) and value.type == "state_dict" and isinstance(value.inner, Object):
+        by_type = {
+            "torch.optim.Optimizer": "optimizer",
+            "torch.optim.lr_scheduler.LRScheduler": "scheduler",
+            "torch.amp.GradScaler": "scaler",
+            "torch.nn.Module": "model",
+        }
+        kind = by_type.get(value.inner.type, "model")
+        return _kinds_by_name(key) or {kind} if kind == "model" else {kind}
+    if isinstance(value, Instance) and calls.is_module_class(value.cls):
+        return {"model"}
+    if isinstance(value, Object) and value.type in ("torch.nn.Module", "torch.optim.Optimizer"):
+        return {"model"} if value.type == "torch.nn.Module" else {"optimizer"}
+    if isinstance(value, Option):
+        return _kinds_by_name(key)
+    return _kinds_by_name(key)
+
+
+def _kinds_by_name(key: str) -> set[str]:
+    lower = key.lower()
+    if "optim" in lower or lower in ("opt", "opt_state"):
+        return {"optimizer"}
+    if "sched" in lower:
+        return {"scheduler"}
+    if "scaler" in lower:
+        return {"scaler"}
+    if "state_dict" in lower or "model" in lower or lower in ("net", "weights"):
+        return {"model"}
+    return set()
+
+
+# ------------------------------------------------------------------------------------------------------------ loops
+
+
+def loader_use(
+    *, context: Context, where: Where, site: Site, loop: Any, loader: Any, epoch_name: str, name: str
+) -> None:
+    """Attach a loop to the loader it iterates; the region follows from what the loop turned out to be."""
+    region = Region.TRAINING if loop is not None and loop.runs_step else context.region
+    if loop is None and context.region is Region.TRAINING:
+        region = Region.TRAINING
+    elif loop is not None and not loop.runs_step:
+        region = Region.EVALUATION if not (loop.holds_steps and loop.loader is not None) else Region.TRAINING
+    outer = [item for item in where.loops if not item.small]
+    rare = any(guard.kind in (GuardKind.EXCEPTIONAL, GuardKind.FIRST) for guard in where.guards)
+    epoch_loop = outer[-1].site if outer else None
+    loader.uses.append(LoaderUse(site, region, bool(outer) and not rare, context, epoch_loop, epoch_name, name))
+
+
+def note_loop(frame: Frame, loop: Any, loader: Object, name: str) -> None:
+    """Record that a loop goes over a loader."""
+    if loader.fact is None:
+        return
+    epoch_name = frame.where.loops[-1].counter if frame.where.loops else ""
+    frame.run.record(
+        loader_use,
+        frame,
+        ("use", id(loader.fact)),
+        site=loop.site,
+        loop=loop,
+        loader=loader.fact,
+        epoch_name=epoch_name,
+        name=name,
+    )
+
+
+def note_iteration(frame: Frame, loader: Object) -> None:
+    """Record that an iterator over a loader is made by hand: `iter(loader)`."""
+    if loader.fact is None:
+        return
+    frame.run.hand_iterated.append((loader.fact, frame.where))
+
+
+# ------------------------------------------------------------------------------------------------------------ models
+
+
+def conditional_forward(frame: Frame, model: Value) -> Known:
+    """Whether a model's forward leaves submodules out under a condition; unknown for code outside the project."""
+    found = {_conditional(frame, option) for option in options(model)}
+    return found.pop() if len(found) == 1 else Known.UNKNOWN
+
+
+def _conditional(frame: Frame, model: Value) -> Known:
+    if isinstance(model, Object):
+        if model.origin.startswith("torchvision.models") or model.origin.startswith("torch.nn."):
+            return Known.NO
+        return (
+            conditional_forward(frame, model.inner)
+            if model.inner is not None and model.type != "torch.nn.Module"
+            else Known.UNKNOWN
+        )
+    if not isinstance(model, Instance):
+        return Known.UNKNOWN
+    forward = calls.find_member(model.cls, "forward")
+    if not isinstance(forward, Function):
+        return Known.UNKNOWN
+    return Known.YES if _skips_submodules(frame, model, forward, set()) else Known.NO
+
+
+def _skips_submodules(frame: Frame, model: Instance, function: Function, seen: set[int]) -> bool:
+    define = function.define
+    if not isinstance(define, code.Define) or define.body in seen:
+        return False
+    seen.add(define.body)
+    body = frame.run.body(function.module, define.body)  # type: ignore[arg-type]
+    for item in code.walk(body):
+        if isinstance(item, code.If | code.Conditional | code.Try) and _calls_submodule(model, item):
+            return True
+        if isinstance(item, code.For) and any(isinstance(inner, code.Leave) for inner in code.walk(item.body)):
+            return True
+        if (
+            isinstance(item, code.Call)
+            and isinstance(item.function, code.Attribute)
+            and dotted(item.function.value) == "self"
+        ):
+            member = calls.find_member(model.cls, item.function.name)
+            if isinstance(member, Function) and _skips_submodules(frame, model, member, seen):
+                return True
+            attribute = model.attributes.get(item.function.name)
+            if isinstance(attribute, Instance) and len(seen) < 40 and _conditional(frame, attribute) is Known.YES:
+                return True
+    return False
+
+
+def _calls_submodule(model: Instance, node: Any) -> bool:
+    """Whether one branch of a condition runs a submodule that another does not."""
+    if isinstance(node, code.Try):
+        return False
+    branches = [node.body, node.orelse]
+    used = [_submodules_used(model, branch) for branch in branches]
+    return used[0] != used[1]
+
+
+def _submodules_used(model: Instance, branch: object) -> set[str]:
+    names = set()
+    for item in code.walk(branch):
+        if isinstance(item, code.Attribute) and isinstance(item.value, code.Name) and item.value.id == "self":
+            value = model.attributes.get(item.name)
+            layer = (
+                (isinstance(value, Instance)
+                and calls.is_module_class(value.cls))
+                or (isinstance(value, Object)
+                and value.type == "torch.nn.Module"
+                and not value.origin.rpartition(".")[2].startswith(
+                    ("ReLU", "Dropout", "GELU", "SiLU", "Sigmoid", "Tanh", "Softmax", "MaxPool", "AvgPool", "Identity")
+                ))
+            )
+            if layer:
+                names.add(item.name)
+    return names

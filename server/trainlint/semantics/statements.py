@@ -1,0 +1,762 @@
+"""Interpretation of statements: what is bound, which loops and conditions surround what runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from enum import Enum
+from typing import Any
+
+from trainlint.semantics import calls, code, expressions, guards, library, naming, records, tensors
+from trainlint.semantics.project import Site
+from trainlint.semantics.state import Frame, LoopRun, ModuleState, Standing
+from trainlint.semantics.text import describe, dotted
+from trainlint.semantics.values import (
+    NUMBER,
+    OBJECT,
+    UNKNOWN,
+    Class,
+    Const,
+    Function,
+    Host,
+    Instance,
+    Listing,
+    ModuleValue,
+    Object,
+    Reference,
+    Tensor,
+    Tuple,
+    Unknown,
+    Value,
+    join,
+)
+from trainlint.semantics.vocabulary import GradMode, GuardKind
+
+
+class Leaves(Enum):
+    """How a block ends: by its end, or before."""
+
+    END = "end"
+    TURN = "turn"
+    """`continue`."""
+    LOOP = "loop"
+    """`break`."""
+    FUNCTION = "function"
+    """`return`."""
+    PROGRAM = "program"
+    """`raise`, `sys.exit()`."""
+
+
+def run_block(frame: Frame, block: code.Block) -> Leaves:
+    """Interpret statements in order; guards from early exits hold to the end of the block."""
+    outer = frame.where
+    try:
+        for statement in block:
+            if not calls.count_statement(frame):
+                return Leaves.END
+            handler = _STATEMENTS[statement.tag]
+            leaves = handler(frame, statement)
+            if leaves is not Leaves.END:
+                return leaves
+        return Leaves.END
+    finally:
+        frame.where = outer
+
+
+# ---------------------------------------------------------------------------------------------- simple statements
+
+
+def _evaluate(frame: Frame, node: code.Evaluate) -> Leaves:
+    value = node.value
+    if isinstance(value, code.Call):
+        frame.standing_alone = value.at
+        frame.accumulating = isinstance(value.function, code.Attribute) and value.function.name in (
+            "append",
+            "update",
+            "add",
+            "extend",
+        )
+        before = frame.where
+        expressions.evaluate(frame, value)
+        frame.standing_alone = -1
+        frame.accumulating = False
+        if frame.where is not before:
+            # `torch.set_grad_enabled(False)` as a statement lasts; the block's end restores what was before
+            pass
+        return Leaves.PROGRAM if _is_exit(frame, value) else Leaves.END
+    expressions.evaluate(frame, value)
+    return Leaves.END
+
+
+def _is_exit(frame: Frame, node: code.Call) -> bool:
+    name = dotted(node.function)
+    return name in library.EXITS
+
+
+def _assign(frame: Frame, node: code.Assign) -> Leaves:
+    if node.value is None:
+        return Leaves.END
+    frame.rebinding = frozenset(_bound_paths(node.targets))
+    value = expressions.evaluate(frame, node.value)
+    frame.rebinding = frozenset()
+    for target in node.targets:
+        _note_growth(frame, node, target, value)
+        calls.assign(frame, target, value)
+        _name_fact(target, value)
+        if isinstance(target, code.Attribute) and target.name in (
+            "require_backward_grad_sync",
+            "require_backward_sync",
+        ):
+            frame.run.entry.disables_sync = True
+    return Leaves.END
+
+
+def _bound_paths(targets: tuple[code.Expression, ...]) -> set[str]:
+    paths: set[str] = set()
+    for target in targets:
+        items = target.items if isinstance(target, code.Sequence) else (target,)
+        paths |= {dotted(item) for item in items}
+    return paths - {""}
+
+
+def _name_fact(target: code.Expression, value: Value) -> None:
+    """A loader is known by the first name that it is bound to."""
+    fact: Any = value.fact if isinstance(value, Object) else None
+    if fact is not None and getattr(fact, "name", None) == "":
+        fact.name = dotted(target)
+
+
+def _note_growth(frame: Frame, node: code.Assign, target: code.Expression, value: Value) -> None:
+    """`total = total + loss` is `total += loss`."""
+    path = dotted(target)
+    written = node.value
+    if isinstance(value, Tensor) and isinstance(written, code.Binary) and written.op == "+" and path:
+        for mine, other in ((written.left, written.right), (written.right, written.left)):
+            if dotted(mine) == path:
+                added = expressions.evaluate_quietly(frame, other)
+                graph = added if isinstance(added, Tensor) else value
+                records.note_kept_graph(frame, target, target, other, graph)
+
+
+def _augment(frame: Frame, node: code.Augment) -> Leaves:
+    frame.accumulating = node.op in ("+", "-")
+    added = expressions.evaluate(frame, node.value)
+    frame.accumulating = False
+    old = expressions.evaluate(frame, node.target)
+    if isinstance(added, Tensor):
+        if node.op == "+":
+            whole = code.Binary("+=", node.target, node.value, node.at)
+            records.note_kept_graph(frame, whole, node.target, node.value, added)
+        value: Value = tensors.combine(added, old)
+    elif isinstance(old, Tensor):
+        value = tensors.combine(old, added)
+    elif isinstance(old, Listing):
+        value = Listing(join(old.item, calls.item_of(frame, added)), growing=True)
+    elif isinstance(old, Unknown):
+        value = UNKNOWN
+    else:
+        value = Host("string") if isinstance(old, Const) and isinstance(old.value, str) else NUMBER
+    _count_turn(frame, node)
+    calls.assign(frame, node.target, value)
+    return Leaves.END
+
+
+def _count_turn(frame: Frame, node: code.Augment) -> None:
+    """`step += 1` in a loop's own body names the loop's counter, if it has no better one."""
+    if node.op == "+" and frame.where.loops and isinstance(node.value, code.Constant) and node.value.value == 1:
+        loop = frame.where.loops[-1]
+        if (
+            not loop.counter
+            and len(frame.where.loops) > frame.loop_base
+            and not _guarded_in(frame, len(frame.where.loops))
+        ):
+            loop.counter = dotted(node.target)
+
+
+def _guarded_in(frame: Frame, depth: int) -> bool:
+    return any(guard.depth >= depth for guard in frame.where.guards)
+
+
+def _return(frame: Frame, node: code.Return) -> Leaves:
+    frame.returned.append(expressions.evaluate_optional(frame, node.value))
+    return Leaves.FUNCTION
+
+
+def _raise(frame: Frame, node: code.Raise) -> Leaves:
+    if node.value is not None:
+        outer = frame.where
+        depth = len(outer.loops)
+        frame.where = replace(outer, guards=(*outer.guards, Standing(GuardKind.EXCEPTIONAL, "raise", depth)))
+        expressions.evaluate(frame, node.value)
+        frame.where = outer
+    return Leaves.PROGRAM
+
+
+def _assert(frame: Frame, node: code.Assert) -> Leaves:
+    value = expressions.evaluate(frame, node.test)
+    tensors.branch_sync(frame, node.test, value)
+    return Leaves.END
+
+
+def _delete(frame: Frame, node: code.Delete) -> Leaves:
+    for target in node.targets:
+        if isinstance(target, code.Name):
+            frame.variables.pop(target.id, None)
+    return Leaves.END
+
+
+def _leave(frame: Frame, node: code.Leave) -> Leaves:
+    return Leaves.TURN if node.what == "continue" else Leaves.LOOP
+
+
+def _scope(frame: Frame, node: code.Scope) -> Leaves:
+    (frame.globals if node.what == "global" else frame.nonlocals).update(node.names)
+    return Leaves.END
+
+
+# --------------------------------------------------------------------------------------------------- conditionals
+
+
+def _if(frame: Frame, node: code.If) -> Leaves:
+    test = expressions.evaluate(frame, node.test)
+    tensors.branch_sync(frame, node.test, test)
+    known = _known_test(frame, node.test, test)
+    if known is not None:
+        return run_block(frame, node.body if known else node.orelse)
+    positive, negative = guards.classify(
+        node.test, lambda item: expressions.evaluate_quietly(frame, item), frame.run.rank_names
+    )
+    held = frame.variables
+    before = dict(held)
+    first = _branch(frame, node.body, positive, node.test)
+    after_body = dict(frame.variables)
+    _hold(frame, held, before)
+    second = _branch(frame, node.orelse, negative, node.test)
+    _join_branches(frame, first, after_body, second)
+    _hold(frame, held, frame.variables)
+    if first is Leaves.END and second is Leaves.END:
+        return Leaves.END
+    if first is not Leaves.END and second is not Leaves.END:
+        return first if first is not Leaves.PROGRAM else second
+    _guard_rest(frame, node, first, positive, negative)
+    return Leaves.END
+
+
+def _hold(frame: Frame, held: dict[str, Value], variables: dict[str, Value]) -> None:
+    """Give the frame these variables in the dictionary it had: other frames read a module's by identity."""
+    if variables is not held:
+        held.clear()
+        held.update(variables)
+    frame.variables = held
+
+
+def _known_test(frame: Frame, test: code.Expression, value: Value) -> bool | None:
+    """Whether a condition is decided by the program text: `if False:`, `if __name__ == "__main__":`."""
+    if isinstance(test, code.Constant):
+        return bool(test.value)
+    if isinstance(test, code.Compare) and len(test.ops) == 1 and test.ops[0] == "==":
+        sides = (test.left, test.comparators[0])
+        if any(isinstance(side, code.Name) and side.id == "__name__" for side in sides):
+            return frame.module.is_main
+    if isinstance(test, code.Name | code.Attribute) and dotted(test).rpartition(".")[2] == "TYPE_CHECKING":
+        return True
+    return None
+
+
+def _branch(frame: Frame, block: code.Block, kinds: tuple[GuardKind, ...], test: code.Expression) -> Leaves:
+    if not block:
+        return Leaves.END
+    exceptional, ends_from = _ends_loops(frame, block)
+    return calls.under_guards(frame, kinds, test, lambda: run_block(frame, block), ends_from, exceptional)
+
+
+def _ends_loops(frame: Frame, block: code.Block) -> tuple[bool, int | None]:
+    """Whether a branch leaves the loops around it for good, and from which one on."""
+    last = block[-1]
+    inside = len(frame.where.loops) - frame.loop_base
+    if isinstance(last, code.Raise) or (
+        isinstance(last, code.Evaluate)
+        and isinstance(last.value, code.Call)
+        and dotted(last.value.function) in library.EXITS
+    ):
+        return True, 0
+    if isinstance(last, code.Leave) and last.what == "break" and inside:
+        return True, len(frame.where.loops) - 1
+    if isinstance(last, code.Return) and inside:
+        return True, frame.loop_base
+    return False, None
+
+
+def _join_branches(frame: Frame, first: Leaves, body: dict[str, Value], second: Leaves) -> None:
+    if first is not Leaves.END:
+        return
+    if second is not Leaves.END:
+        frame.variables = body
+        return
+    orelse = frame.variables
+    for name, value in body.items():
+        if name in orelse:
+            if orelse[name] is not value:
+                orelse[name] = join(value, orelse[name])
+        else:
+            orelse[name] = value
+
+
+def _guard_rest(
+    frame: Frame, node: code.If, first: Leaves, positive: tuple[GuardKind, ...], negative: tuple[GuardKind, ...]
+) -> None:
+    """After `if …: continue`, the rest of the block runs under the other condition."""
+    kinds = negative if first is not Leaves.END else positive
+    depth = len(frame.where.loops)
+    standing = tuple(Standing(kind, describe(node.test), depth) for kind in kinds)
+    frame.where = replace(frame.where, guards=frame.where.guards + standing)
+
+
+def _try(frame: Frame, node: code.Try) -> Leaves:
+    held = frame.variables
+    before = dict(held)
+    leaves = run_block(frame, node.body)
+    after = dict(frame.variables)
+    joined = dict(after)
+    for handler in node.handlers:
+        _hold(frame, held, {**before, **after})
+        if handler.name:
+            frame.variables[handler.name] = OBJECT
+        _exceptionally(frame, handler.body)
+        for name, value in frame.variables.items():
+            joined.setdefault(name, value)
+    _hold(frame, held, joined)
+    if leaves is Leaves.END and node.orelse:
+        leaves = run_block(frame, node.orelse)
+    if node.final:
+        run_block(frame, node.final)
+    return leaves if leaves is Leaves.FUNCTION and not node.handlers else Leaves.END
+
+
+def _exceptionally(frame: Frame, block: code.Block) -> None:
+    outer = frame.where
+    depth = len(outer.loops)
+    frame.where = replace(outer, guards=(*outer.guards, Standing(GuardKind.EXCEPTIONAL, "except", depth)))
+    run_block(frame, block)
+    frame.where = outer
+
+
+def _match(frame: Frame, node: code.Match) -> Leaves:
+    expressions.evaluate(frame, node.subject)
+    held = frame.variables
+    before = dict(held)
+    joined = dict(before)
+    for case in node.cases:
+        _hold(frame, held, dict(before))
+        for name in case.names:
+            frame.variables[name] = UNKNOWN
+        if case.guard is not None:
+            expressions.evaluate(frame, case.guard)
+        run_block(frame, case.body)
+        for name, value in frame.variables.items():
+            joined[name] = join(joined[name], value) if name in joined and name in before else value
+    _hold(frame, held, joined)
+    return Leaves.END
+
+
+# ----------------------------------------------------------------------------------------------------------- loops
+
+
+def _for(frame: Frame, node: code.For) -> Leaves:
+    iterated = expressions.evaluate(frame, node.iterable)
+    site = frame.site(node.at)
+    generated, wrap = calls.generated_in(frame, iterated)
+    if generated is not None:
+
+        def consume(value: Value) -> None:
+            where = frame.where
+            if where.loops and len(where.loops) > depth:
+                where.loops[-1].site = site
+                where.loops[-1].counter = where.loops[-1].counter if not _counter_of(node) else _counter_of(node)
+                _turn(frame, node, wrap(value))
+            else:
+                _loop(frame, node, site, iterated, wrap(value))
+
+        depth = len(frame.where.loops)
+        calls.run_generated(frame, generated, consume)
+    else:
+        _loop(frame, node, site, iterated, calls.item_of(frame, iterated))
+    run_block(frame, node.orelse)
+    return Leaves.END
+
+
+def _loop(frame: Frame, node: code.For, site: Site, iterated: Value, item: Value) -> None:
+    loop = _open(frame, site, iterated, _is_small(node.iterable, iterated), _counter_of(node))
+    loader = calls.loader_in(iterated)
+    if loader is not None:
+        records.note_loop(frame, loop, loader, _loader_text(node.iterable))
+    outer = frame.where
+    frame.before_loops.append(frozenset(frame.variables))
+    frame.where = replace(outer, loops=(*outer.loops, loop))
+    try:
+        _turn(frame, node, item)
+    finally:
+        frame.where = outer
+        frame.before_loops.pop()
+
+
+def _turn(frame: Frame, node: code.For, item: Value) -> None:
+    """Two turns of a loop at most: the second sees what the first left behind."""
+    entered = dict(frame.variables)
+    calls.assign(frame, node.target, item)
+    run_block(frame, node.body)
+    if _join_turns(frame, entered):
+        calls.assign(frame, node.target, item)
+        run_block(frame, node.body)
+        _join_turns(frame, entered)
+
+
+def _join_turns(frame: Frame, entered: dict[str, Value]) -> bool:
+    """Merge what variables held before the loop into what they hold now; whether any of them changed."""
+    changed = False
+    for name, value in entered.items():
+        now = frame.variables.get(name)
+        if now is not None and now is not value and now != value:
+            frame.variables[name] = join(value, now)
+            changed = changed or frame.variables[name] != value
+    return changed
+
+
+def _while(frame: Frame, node: code.While) -> Leaves:
+    site = frame.site(node.at)
+    loop = _open(frame, site, UNKNOWN, False, "")
+    outer = frame.where
+    frame.before_loops.append(frozenset(frame.variables))
+    frame.where = replace(outer, loops=(*outer.loops, loop))
+    try:
+        for _ in range(2):
+            entered = dict(frame.variables)
+            test = expressions.evaluate(frame, node.test)
+            tensors.branch_sync(frame, node.test, test)
+            run_block(frame, node.body)
+            if not _join_turns(frame, entered):
+                break
+    finally:
+        frame.where = outer
+        frame.before_loops.pop()
+    run_block(frame, node.orelse)
+    return Leaves.END
+
+
+def _open(frame: Frame, site: Site, iterated: Value, small: bool, counter: str) -> LoopRun:
+    where = frame.where
+    key = (site, where.calls, tuple(id(loop) for loop in where.loops))
+    loop = frame.run.loops.get(key)
+    if loop is None:
+        found = calls.loader_in(iterated)
+        fact: Any = found.fact if found is not None else None
+        loop = LoopRun(site, iterated, fact, small, where.loops[-1] if where.loops else None)
+        loop.over_data = found is not None
+        loop.in_evaluation = _evaluates(frame, iterated, found)
+        loop.where = where
+        frame.run.loops[key] = loop
+    loop.counter = counter or loop.counter
+    return loop
+
+
+def _evaluates(frame: Frame, iterated: Value, loader: Object | None) -> bool:
+    name = frame.symbol.rpartition(".")[2]
+    if naming.EVALUATION.search(name) and not naming.TRAINING.search(name):
+        return True
+    fact: Any = loader.fact if loader is not None else None
+    return (
+        fact is not None and bool(naming.EVALUATION.search(fact.name.rpartition(".")[2])) and "train" not in fact.name
+    )
+
+
+def _is_small(node: code.Expression, iterated: Value) -> bool:
+    """Whether a loop goes over a handful of things that are no data."""
+    if isinstance(node, code.Sequence):
+        return True
+    if isinstance(node, code.Call):
+        name = dotted(node.function).rpartition(".")[2]
+        if isinstance(node.function, code.Attribute):
+            name = node.function.name
+        if name in ("parameters", "named_parameters", "modules", "children", "named_modules"):
+            return True
+        if name in ("items", "values", "keys") and not (
+            isinstance(iterated, Object) and iterated.type == "torch.utils.data.DataLoader"
+        ):
+            return True
+        if name == "range":
+            words = guards._words(node)
+            if any(naming.ACCUMULATION.search(word) for word in words):
+                return True
+        if name in ("zip", "enumerate"):
+            return all(_is_small(argument.value, UNKNOWN) for argument in node.arguments) if node.arguments else False
+    if (
+        isinstance(iterated, Tuple)
+        and iterated.items
+        and all(isinstance(item, Object | Instance) for item in iterated.items)
+    ):
+        return not any(
+            isinstance(item, Object) and item.type == "torch.utils.data.DataLoader" for item in iterated.items
+        )
+    return (
+        isinstance(iterated, Listing)
+        and isinstance(iterated.item, Object)
+        and iterated.item.type in ("torch.optim.Optimizer", "torch.nn.Module")
+    )
+
+
+def _counter_of(node: code.For) -> str:
+    """The variable that counts turns: of `enumerate`, of `range`."""
+    target, iterable = node.target, node.iterable
+    while (
+        isinstance(iterable, code.Call)
+        and dotted(iterable.function).rpartition(".")[2] in ("tqdm", "track", "list")
+        and iterable.arguments
+    ):
+        iterable = iterable.arguments[0].value
+    if not isinstance(iterable, code.Call):
+        return ""
+    name = dotted(iterable.function).rpartition(".")[2]
+    if name == "enumerate" and isinstance(target, code.Sequence) and isinstance(target.items[0], code.Name):
+        return target.items[0].id
+    if name in ("range", "trange", "count") and isinstance(target, code.Name):
+        return target.id
+    return ""
+
+
+def _loader_text(node: code.Expression) -> str:
+    """The expression of the loader itself, seen through `enumerate`, progress bars and kin."""
+    while isinstance(node, code.Call) and node.arguments:
+        node = node.arguments[0].value
+    return dotted(node)
+
+
+# ------------------------------------------------------------------------------------------------------------ with
+
+
+def _with(frame: Frame, node: code.With) -> Leaves:
+    outer = frame.where
+    try:
+        for item in node.items:
+            value = expressions.evaluate(frame, item.value)
+            frame.where = _entered(frame, item.value, value)
+            if item.target is not None:
+                calls.assign(frame, item.target, value)
+        leaves = run_block(frame, node.body)
+    finally:
+        frame.where = outer
+    return leaves
+
+
+def _entered(frame: Frame, node: code.Expression, value: Value) -> Any:
+    """The circumstances inside a `with` block."""
+    where = frame.where
+    if isinstance(value, Reference) and value.name in library.NO_GRADS:
+        return replace(where, grad=GradMode.DISABLED)
+    if not isinstance(value, Object):
+        if (
+            isinstance(node, code.Call)
+            and isinstance(node.function, code.Attribute)
+            and "main_process_first" not in node.function.name
+            and naming.MAIN_PROCESS.search(node.function.name)
+            and "first" not in node.function.name
+        ):
+            return replace(where, guards=(*where.guards, Standing(GuardKind.RANK, describe(node), len(where.loops))))
+        return where
+    if value.type == "no_grad":
+        return replace(where, grad=GradMode.DISABLED)
+    if value.type == "enable_grad":
+        return replace(where, grad=GradMode.ENABLED)
+    if value.type == "maybe_grad":
+        return replace(where, grad=GradMode.UNKNOWN)
+    if value.type in ("no_sync", "accumulate"):
+        return replace(where, no_sync=True)
+    if value.type == "autocast":
+        return replace(where, autocast=value.origin)
+    return where
+
+
+# ----------------------------------------------------------------------------------------------------- definitions
+
+
+def _define(frame: Frame, node: code.Define) -> Leaves:
+    qualname = f"{frame.symbol}.{node.name}" if frame.symbol else node.name
+    decorators = tuple(expressions.evaluate(frame, decorator) for decorator in node.decorators)
+    closure = None if frame.function is None and frame.enclosing is None else frame
+    function = Function(frame.module, node, qualname, frame.row, closure, None, decorators)
+    frame.module.defined[node.body] = function
+    frame.bind(node.name, function)
+    return Leaves.END
+
+
+def _define_class(frame: Frame, node: code.DefineClass) -> Leaves:
+    qualname = f"{frame.symbol}.{node.name}" if frame.symbol else node.name
+    bases = tuple(expressions.evaluate(frame, base.value) for base in node.bases if base.keyword is None)
+    for decorator in node.decorators:
+        expressions.evaluate(frame, decorator)
+    cls = Class(frame.module, node, qualname, bases, row=frame.row)
+    frame.module.classes[qualname] = cls
+    body = Frame(
+        frame.run,
+        frame.module,
+        frame.where,
+        frame.row,
+        qualname,
+        cls.members,
+        frame if frame.function is not None else None,
+    )
+    for member in node.members:
+        body.row = frame.row + member.row
+        statement = member.statement
+        if isinstance(statement, code.Define):
+            decorators = tuple(expressions.evaluate(body, decorator) for decorator in statement.decorators)
+            function = Function(
+                frame.module,
+                statement,
+                f"{qualname}.{statement.name}",
+                body.row,
+                frame if frame.function is not None else None,
+                cls,
+                decorators,
+            )
+            frame.module.defined[statement.body] = function
+            if not any(
+                isinstance(decorator, code.Attribute) and decorator.name == "setter"
+                for decorator in statement.decorators
+            ):
+                cls.members[statement.name] = function
+        else:
+            run_block(body, (statement,))
+    frame.bind(node.name, cls)
+    return Leaves.END
+
+
+# --------------------------------------------------------------------------------------------------------- imports
+
+
+def _import(frame: Frame, node: code.Import) -> Leaves:
+    for alias in node.names:
+        name = alias.name
+        path = frame.run.map.locate(frame.module.path, name)
+        if path is not None and path in frame.run.facts:
+            module = frame.run.module(path)
+            ensure_loaded(frame, module)
+            if alias.bound is not None or "." not in name:
+                frame.bind(alias.bound or name, ModuleValue(module))
+            else:
+                _bind_package(frame, name)
+        elif frame.run.map.resolve(frame.module.path, name, 0, ()):
+            _bind_package(frame, name)
+        else:
+            bound = alias.bound or name.partition(".")[0]
+            frame.bind(bound, Reference(library.canonical(name) if alias.bound else name.partition(".")[0]))
+    return Leaves.END
+
+
+def _bind_package(frame: Frame, name: str) -> None:
+    """`import package.module` binds the package, from which the module is reached by attribute."""
+    first = name.partition(".")[0]
+    path = frame.run.map.locate(frame.module.path, first)
+    if path is not None and path in frame.run.facts:
+        package = frame.run.module(path)
+        ensure_loaded(frame, package)
+        frame.bind(first, ModuleValue(package))
+        _attach(frame, package, name)
+        return
+    namespace = ModuleState(frame.module.path, first, frame.module.facts, started=True)
+    frame.bind(first, ModuleValue(namespace))
+    _attach(frame, namespace, name)
+
+
+def _attach(frame: Frame, package: ModuleState, name: str) -> None:
+    """Make each module on the way of a dotted import an attribute of the one before."""
+    parts = name.split(".")
+    holder = package
+    for end in range(2, len(parts) + 1):
+        path = frame.run.map.locate(frame.module.path, ".".join(parts[:end]))
+        if path is None or path not in frame.run.facts:
+            following = ModuleState(frame.module.path, parts[end - 1], frame.module.facts, started=True)
+        else:
+            following = frame.run.module(path)
+            ensure_loaded(frame, following)
+        holder.variables.setdefault(parts[end - 1], ModuleValue(following))
+        holder = following
+
+
+def _import_from(frame: Frame, node: code.ImportFrom) -> Leaves:
+    path = frame.run.map.locate(frame.module.path, node.module, node.level)
+    module = frame.run.module(path) if path is not None and path in frame.run.facts else None
+    if module is not None:
+        ensure_loaded(frame, module)
+    for alias in node.names:
+        if alias.name == "*":
+            if module is not None:
+                for name, value in list(module.variables.items()):
+                    if not name.startswith("_"):
+                        frame.bind(name, value)
+            elif not node.level:
+                frame.run.star_imports.setdefault(frame.module.path, []).append(node.module)
+            continue
+        frame.bind(alias.bound or alias.name, _imported(frame, node, module, alias.name))
+    return Leaves.END
+
+
+def _imported(frame: Frame, node: code.ImportFrom, module: ModuleState | None, name: str) -> Value:
+    if module is not None and name in module.variables:
+        return module.variables[name]
+    whole = f"{node.module}.{name}" if node.module else name
+    path = frame.run.map.locate(frame.module.path, whole, node.level)
+    if path is not None and path in frame.run.facts:
+        submodule = frame.run.module(path)
+        ensure_loaded(frame, submodule)
+        return ModuleValue(submodule)
+    if module is not None:
+        return UNKNOWN
+    if node.level:
+        return UNKNOWN
+    full = library.canonical(whole)
+    return tensors.constant_reference(full) or Reference(full)
+
+
+def ensure_loaded(frame: Frame, module: ModuleState) -> None:
+    """Run a module's own statements once, as its first import does."""
+    if module.started:
+        return
+    module.started = True
+    where = replace(
+        frame.where, loops=(), guards=(), calls=(*frame.where.calls[:1], (module.name, 0)), grad=GradMode.ENABLED
+    )
+    load(frame, module, where)
+
+
+def load(frame: Frame | None, module: ModuleState, where: Any, run: Any = None) -> None:
+    the_run = frame.run if frame is not None else run
+    inner = Frame(the_run, module, where, 1, "", module.variables)
+    for index, row in enumerate(module.facts.unit_rows):
+        inner.row = row
+        run_block(inner, (module.facts.unit(index),))
+
+
+_Handler = Callable[[Frame, Any], Leaves]
+_STATEMENTS: list[_Handler] = [lambda frame, node: Leaves.END] * len(code.NODE_TYPES)
+for _node_type, _handler in (
+    (code.Evaluate, _evaluate),
+    (code.Assign, _assign),
+    (code.Augment, _augment),
+    (code.Return, _return),
+    (code.If, _if),
+    (code.For, _for),
+    (code.While, _while),
+    (code.With, _with),
+    (code.Try, _try),
+    (code.Raise, _raise),
+    (code.Assert, _assert),
+    (code.Delete, _delete),
+    (code.Leave, _leave),
+    (code.Scope, _scope),
+    (code.Import, _import),
+    (code.ImportFrom, _import_from),
+    (code.Define, _define),
+    (code.DefineClass, _define_class),
+    (code.Match, _match),
+):
+    _STATEMENTS[code.NODE_TYPES.index(_node_type)] = _handler  # type: ignore[assignment]

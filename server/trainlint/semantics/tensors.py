@@ -1,0 +1,497 @@
+"""Tensors: where they live, what moves them, and where the host reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from trainlint.semantics import calls, code, library, naming
+from trainlint.semantics.project import Arguments, Site, SyncKind, SyncPoint, Transfer
+from trainlint.semantics.state import Frame
+from trainlint.semantics.text import describe, dotted
+from trainlint.semantics.values import (
+    ARRAY,
+    NUMBER,
+    OBJECT,
+    STRING,
+    UNKNOWN,
+    Const,
+    DeviceValue,
+    Host,
+    Listing,
+    Object,
+    Option,
+    Reference,
+    Table,
+    Tensor,
+    Tuple,
+    Unknown,
+    Value,
+    join,
+    options,
+)
+from trainlint.semantics.vocabulary import GradMode, Known, Place
+
+if TYPE_CHECKING:
+    from trainlint.semantics.calls import Given
+
+DEVICE_TESTS = {"torch.cuda.is_available", "torch.accelerator.is_available", "torch.cuda.is_initialized"}
+_ACCELERATORS = ("cuda", "mps", "xpu", "npu", "hpu", "musa")
+
+
+# ---------------------------------------------------------------------------------------------------- sync points
+
+
+def sync(
+    frame: Frame,
+    kind: SyncKind,
+    node: code.Expression,
+    value: Tensor,
+    operand: code.Expression | None,
+    site: Site | None = None,
+) -> None:
+    """Record that the host reads `value` at `node`."""
+    frame.run.record(
+        SyncPoint,
+        frame,
+        kind,
+        kind=kind,
+        site=site or frame.site(node.at),  # type: ignore[union-attr]
+        text=describe(node),
+        value=value,
+        operand=describe(operand) if operand is not None else "",
+        accumulated=frame.accumulating,
+    )
+
+
+def format_sync(
+    frame: Frame,
+    node: code.Expression,
+    value: Value,
+    operand: code.Expression | None,
+    site_of: code.Expression | None = None,
+) -> None:
+    """Record that formatting `value` into text reads each tensor in it."""
+    for tensor in tensors_in(value):
+        place = site_of if site_of is not None and not isinstance(site_of, code.Constant) else node
+        sync(frame, SyncKind.FORMAT, node, tensor, operand, frame.site(place.at))  # type: ignore[union-attr]
+        return
+
+
+def tensors_in(value: Value, depth: int = 0) -> list[Tensor]:
+    """The tensors that `str(value)` would print, as far as they are known to be tensors on the device."""
+    if isinstance(value, Tensor):
+        return [value]
+    if depth > 2:
+        return []
+    if isinstance(value, Tuple):
+        return [tensor for item in value.items for tensor in tensors_in(item, depth + 1)]
+    if isinstance(value, Table):
+        return [tensor for _, item in value.items for tensor in tensors_in(item, depth + 1)]
+    if isinstance(value, Listing):
+        return tensors_in(value.item, depth + 1)
+    return []
+
+
+def branch_sync(frame: Frame, test: code.Expression, value: Value) -> None:
+    """Record that Python asks for the truth of a tensor."""
+    if isinstance(test, code.Boolean) or (isinstance(test, code.Unary) and test.op == "not"):
+        return
+    if isinstance(value, Tensor) and not value.container and _is_condition(test, value):
+        sync(frame, SyncKind.BRANCH, test, value, test)
+
+
+def _is_condition(test: code.Expression, value: Tensor) -> bool:
+    """Whether a tensor is meant as a truth value, rather than tested for being there at all."""
+    return value.number or isinstance(test, code.Compare | code.Call | code.Binary)
+
+
+# ----------------------------------------------------------------------------------------------------- arithmetic
+
+
+def combine(one: Tensor, other: Value) -> Tensor:
+    """The result of an operation on a tensor and anything else."""
+    if not isinstance(other, Tensor):
+        return replace(one, loader=None, created=False, container=False)
+    place = (
+        Place.DEVICE
+        if Place.DEVICE in (one.place, other.place)
+        else one.place
+        if one.place is other.place
+        else Place.UNKNOWN
+    )
+    proved = (
+        one.proved
+        if one.place is Place.DEVICE
+        else other.proved
+        if other.place is Place.DEVICE
+        else one.proved and other.proved
+    )
+    return Tensor(
+        place=place, proved=proved, keeps_graph=one.keeps_graph or other.keeps_graph, number=one.number and other.number
+    )
+
+
+def result_of(frame: Frame, values: list[Value]) -> Tensor | None:
+    """What a library function makes of its tensor arguments; None if there are none."""
+    result: Tensor | None = None
+    for value in values:
+        for tensor in tensors_in(value):
+            result = (
+                replace(tensor, loader=None, created=False, number=False) if result is None else combine(result, tensor)
+            )
+    if result is not None and frame.where.grad is GradMode.DISABLED:
+        result = replace(result, keeps_graph=False)
+    return result
+
+
+# -------------------------------------------------------------------------------------------------------- devices
+
+
+def as_device(value: Value) -> DeviceValue | None:
+    """The device that a value names, if it can name one."""
+    if isinstance(value, DeviceValue):
+        return value
+    if isinstance(value, Const) and isinstance(value.value, str):
+        return device_named(value.value)
+    if isinstance(value, Const) and isinstance(value.value, int) and not isinstance(value.value, bool):
+        return DeviceValue(cuda=True)
+    if isinstance(value, Host) and value.kind == "rank":
+        return DeviceValue(cuda=True, rank_local=True)
+    if isinstance(value, Object) and value.type == "device-text":
+        return DeviceValue(cuda=True)
+    if isinstance(value, Option) and (
+        naming.DEVICE.search(value.name) or naming.RANK.search(value.name) or naming.CUDA.match(value.name)
+    ):
+        return DeviceValue(cuda=True, cpu=True, proved=False)
+    return None
+
+
+def device_named(text: str) -> DeviceValue | None:
+    kind = text.partition(":")[0]
+    if kind not in (*_ACCELERATORS, "cpu", "meta", "auto"):
+        return None
+    return DeviceValue(
+        cuda=kind in ("cuda", "auto"), cpu=kind in ("cpu", "meta", "auto"), other=kind in _ACCELERATORS[1:]
+    )
+
+
+def device_of_strings(one: str, other: str) -> DeviceValue | None:
+    """`"cuda" if … else "cpu"`."""
+    first, second = device_named(one), device_named(other)
+    if first is None or second is None:
+        return None
+    joined = join(first, second)
+    return joined if isinstance(joined, DeviceValue) else None
+
+
+def place_of(device: DeviceValue) -> Place:
+    """Where data goes that is moved to `device`: to an accelerator in every set-up that has one."""
+    if device.cuda or device.other:
+        return Place.DEVICE
+    return Place.HOST
+
+
+def constant_reference(name: str) -> Value | None:
+    """Values of library names that are neither functions nor classes."""
+    if name in ("sys.argv", "torch.version.cuda"):
+        return STRING
+    if name in ("math.pi", "numpy.pi", "math.inf", "numpy.inf"):
+        return NUMBER
+    if name == "os.environ":
+        return Object("os.environ")
+    if name == "torch.utils.data.DataLoader.__init__":
+        return OBJECT
+    return None
+
+
+def note_device(frame: Frame, device: DeviceValue) -> None:
+    """Learn from a device that something is moved to whether this entry point runs on CUDA."""
+    entry = frame.run.entry
+    if device.cuda and device.proved:
+        entry.cuda = Known.YES
+    elif device.cpu and not device.cuda and not device.other and entry.cuda is Known.UNKNOWN:
+        entry.cuda = Known.NO
+
+
+# ------------------------------------------------------------------------------------------------------ transfers
+
+
+def target_of(given: Given) -> tuple[DeviceValue | None, bool]:
+    """The device that `.to(…)` names, and whether it names one at all rather than a dtype."""
+    candidates = [given.keywords["device"]] if "device" in given.keywords else given.positional[:1]
+    for value in candidates:
+        for option in options(value):
+            device = as_device(option)
+            if device is not None:
+                return device, True
+            if isinstance(option, Tensor):
+                return DeviceValue(
+                    cuda=option.place is Place.DEVICE, cpu=option.place is Place.HOST, proved=option.proved
+                ), True
+            if isinstance(option, Reference):
+                return None, False
+            if isinstance(option, Unknown | Option) and "device" not in given.keywords:
+                return None, False
+    return None, "device" in given.keywords
+
+
+def move(frame: Frame, value: Tensor, given: Given, node: code.Call | None, name: str) -> Tensor:
+    """`.to(…)`, `.cuda()` of a tensor or of a collection of tensors."""
+    if name == "cuda":
+        device: DeviceValue | None = DeviceValue(cuda=True)
+        if given.positional and (argument := as_device(given.positional[0])) is not None:
+            device = replace(argument, cuda=True, cpu=False, proved=True)
+    else:
+        device, named = target_of(given)
+        if device is None:
+            return value if not named else replace(value, place=Place.UNKNOWN)
+    assert device is not None
+    note_device(frame, device)
+    target = place_of(device)
+    if target is Place.HOST and value.place is Place.DEVICE and node is not None:
+        sync(frame, SyncKind.COPY, node, value, receiver(node))
+    if value.place is not target and node is not None:
+        _record_transfer(frame, value, given, node, device, target, name)
+    proved = device.proved and (value.proved or value.place is not Place.DEVICE)
+    return replace(
+        value, place=target, proved=proved or (value.proved and value.place is target), created=False, pinned=False
+    )
+
+
+def receiver(node: code.Call) -> code.Expression | None:
+    return node.function.value if isinstance(node.function, code.Attribute) else None
+
+
+def _record_transfer(
+    frame: Frame, value: Tensor, given: Given, node: code.Call, device: DeviceValue, target: Place, name: str
+) -> None:
+    moved = receiver(node)
+    factory = frame.factories.get(id(moved)) if moved is not None else None
+    non_blocking = given.keywords.get("non_blocking")
+    if non_blocking is None and name == "cuda" and len(given.positional) > 1:
+        non_blocking = given.positional[1]
+    if non_blocking is None:
+        blocking = Known.NO if given.complete else Known.UNKNOWN
+    else:
+        blocking = (
+            Known.YES if non_blocking == Const(True) else Known.NO if non_blocking == Const(False) else Known.UNKNOWN
+        )
+    frame.run.record(
+        Transfer,
+        frame,
+        "transfer",
+        site=frame.site(node.at),
+        text=describe(node),
+        value=value,
+        target=target,
+        non_blocking=blocking,
+        may_be_other_accelerator=device.other,
+        device_is_certain=device.cuda and not device.cpu and not device.other and device.proved,
+        host_value_reused=not (moved is not None and dotted(moved) in frame.rebinding),
+        made_by=factory[0] if factory else None,
+        factory=factory[1] if factory else "",
+        factory_arguments=factory[2] if factory else Arguments(),
+        device_text=_device_text(given, node, name),
+    )
+
+
+def _device_text(given: Given, node: code.Call, name: str) -> str:
+    arguments = [argument for argument in node.arguments if argument.keyword != "non_blocking"]
+    if name == "cuda":
+        return '"cuda"' if not arguments else ""
+    if len(arguments) == 1 and not arguments[0].star and arguments[0].keyword in (None, "device"):
+        text = describe(arguments[0].value)
+        return "" if "…" in text else text
+    return ""
+
+
+# -------------------------------------------------------------------------------------------------------- methods
+
+
+def call_method(frame: Frame, value: Tensor, name: str, given: Given, node: code.Call | None) -> Value:
+    """`tensor.name(…)`."""
+    if name in library.SYNCING_METHODS:
+        if node is not None:
+            sync(frame, SyncKind.READ, node, value, receiver(node))
+        return Listing(NUMBER) if name == "tolist" else NUMBER
+    if name in library.COPYING_METHODS:
+        if node is not None and value.place is Place.DEVICE:
+            sync(frame, SyncKind.COPY, node, value, receiver(node))
+        return ARRAY if name == "numpy" else replace(value, place=Place.HOST, proved=True)
+    if name in library.HOST_METHODS:
+        return Listing(STRING) if name == "keys" else NUMBER
+    handler = _METHODS.get(name)
+    if handler is not None:
+        return handler(frame, value, given, node)
+    result = replace(value, loader=value.loader if value.container else None, created=False)
+    for other in given.positional:
+        if isinstance(other, Tensor):
+            result = combine(result, other)
+    if name in library.REDUCTIONS:
+        result = replace(result, number=not given.positional and not given.keywords, container=False)
+    return result
+
+
+def _move_to(name: str) -> Callable[[Frame, Tensor, Given, code.Call | None], Value]:
+    return lambda frame, value, given, node: move(frame, value, given, node, name)
+
+
+def _detach(frame: Frame, value: Tensor, given: Given, node: code.Call | None) -> Value:
+    return replace(value, keeps_graph=False)
+
+
+def _backward(frame: Frame, value: Tensor, given: Given, node: code.Call | None) -> Value:
+    calls.mark_backward(frame, node)
+    return OBJECT
+
+
+def _items(frame: Frame, value: Tensor, given: Given, node: code.Call | None) -> Value:
+    return Listing(Tuple((STRING, replace(value, container=False))))
+
+
+def _pin(frame: Frame, value: Tensor, given: Given, node: code.Call | None) -> Value:
+    return replace(value, pinned=True)
+
+
+def _type(frame: Frame, value: Tensor, given: Given, node: code.Call | None) -> Value:
+    if not given.positional:
+        return STRING
+    target = given.positional[0]
+    if isinstance(target, Reference) and library.CUDA_TENSOR.match(target.name):
+        return move(frame, value, calls.Given([]), node, "cuda")
+    return replace(value, created=value.created)
+
+
+def _masked(frame: Frame, value: Tensor, given: Given, node: code.Call | None) -> Value:
+    return value
+
+
+def _new(frame: Frame, value: Tensor, given: Given, node: code.Call | None) -> Value:
+    return Tensor(place=value.place, proved=value.proved, created=value.place is Place.HOST)
+
+
+_METHODS: dict[str, Callable[[Frame, Tensor, Given, code.Call | None], Value]] = {
+    "to": _move_to("to"),
+    "cuda": _move_to("cuda"),
+    "detach": _detach,
+    "detach_": _detach,
+    "backward": _backward,
+    "items": _items,
+    "pin_memory": _pin,
+    "type": _type,
+    "values": lambda frame, value, given, node: Listing(replace(value, container=False)),
+    "get": lambda frame, value, given, node: replace(value, container=False),
+    "pop": lambda frame, value, given, node: replace(value, container=False),
+    "parameters": lambda frame, value, given, node: Listing(Tensor(place=value.place, proved=value.proved)),
+    "named_parameters": lambda frame, value, given, node: Listing(
+        Tuple((STRING, Tensor(place=value.place, proved=value.proved)))
+    ),
+    "new_zeros": _new,
+    "new_ones": _new,
+    "new_tensor": _new,
+    "new_full": _new,
+    "new_empty": _new,
+    "size": lambda frame, value, given, node: NUMBER if given.positional else OBJECT,
+    "train": _masked,
+    "eval": _masked,
+    "state_dict": lambda frame, value, given, node: Object("state_dict", inner=Object("torch.nn.Module")),
+    "load_state_dict": lambda frame, value, given, node: OBJECT,
+    "zero_grad": lambda frame, value, given, node: OBJECT,
+    "requires_grad_": lambda frame, value, given, node: value,
+    "register_hook": lambda frame, value, given, node: OBJECT,
+    "__getitem__": lambda frame, value, given, node: value,
+}
+
+
+# -------------------------------------------------------------------------------------------- functions of torch
+
+
+def call_torch(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
+    """A function of `torch` or `torch.nn.functional` that no other part of the library knowledge speaks about."""
+    last = name.rpartition(".")[2]
+    if name in library.SYNCING_FUNCTIONS:
+        tensor = result_of(frame, given.positional[:1])
+        if tensor is not None and node is not None:
+            sync(frame, SyncKind.READ, node, tensor, node.arguments[0].value if node.arguments else None)
+        return NUMBER
+    if name in library.HOST_RESULTS:
+        return OBJECT
+    if library.CUDA_TENSOR.match(name):
+        return _made_on_device(frame, name, given, node)
+    if (name.count(".") == 1 and last in library.FACTORIES) or name == "torch.autograd.Variable":
+        return _factory(frame, name, last, given, node)
+    if name == "torch.stack" or name == "torch.cat":
+        found = result_of(frame, given.positional[:1])
+        return found if found is not None else UNKNOWN
+    made = result_of(frame, [*given.positional, *given.keywords.values()])
+    if made is not None:
+        whole = last in library.REDUCTIONS and len(given.positional) == 1 and not given.keywords
+        return replace(
+            made,
+            number=whole
+            or "loss" in last
+            or last in ("cross_entropy", "binary_cross_entropy", "binary_cross_entropy_with_logits"),
+            container=last in ("max", "min", "topk", "sort", "split", "chunk", "unbind") and not whole,
+        )
+    return UNKNOWN
+
+
+def _made_on_device(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
+    """`torch.cuda.FloatTensor(…)`: made on the host and copied, unless it is given sizes only."""
+    note_device(frame, DeviceValue(cuda=True))
+    if node is not None and any(
+        isinstance(value, Host | Listing | Tuple | Unknown | Tensor)
+        and not (isinstance(value, Host) and value.kind == "number")
+        for value in given.positional
+    ):
+        _record_transfer(
+            frame, Tensor(place=Place.HOST, created=True), given, node, DeviceValue(cuda=True), Place.DEVICE, "factory"
+        )
+    return Tensor(place=Place.DEVICE)
+
+
+def _factory(frame: Frame, name: str, last: str, given: Given, node: code.Call | None) -> Value:
+    if last.endswith("_like"):
+        model = given.positional[0] if given.positional else UNKNOWN
+        place = model.place if isinstance(model, Tensor) else Place.UNKNOWN
+        result = Tensor(
+            place=place, created=place is Place.HOST, proved=model.proved if isinstance(model, Tensor) else True
+        )
+    elif (
+        last in ("as_tensor", "tensor", "asarray", "Variable")
+        and given.positional
+        and isinstance(given.positional[0], Tensor)
+        and given.positional[0].place is Place.DEVICE
+    ):
+        result = replace(given.positional[0], keeps_graph=last == "Variable" and given.positional[0].keeps_graph)
+    else:
+        origin = given.positional[0] if given.positional else UNKNOWN
+        loader = origin.loader if isinstance(origin, Tensor) and last == "Variable" else None
+        result = Tensor(
+            place=Place.HOST, created=last != "Variable" and last not in ("from_numpy", "frombuffer"), loader=loader
+        )
+    if node is not None and last not in ("Variable",):
+        frame.factories[id(node)] = (frame.site(node.at), name, given.arguments(name))
+    device = given.keywords.get("device")
+    if device is not None:
+        where = as_device(device)
+        if where is None:
+            return replace(result, place=Place.UNKNOWN, created=False)
+        note_device(frame, where)
+        return replace(result, place=place_of(where), proved=where.proved, created=False)
+    return result
+
+
+def call_module_value(frame: Frame, place: Place, proved: bool, values: list[Value], *, number: bool = False) -> Tensor:
+    """What a model of unknown code returns for `values`."""
+    given = result_of(frame, values)
+    graph = frame.where.grad is not GradMode.DISABLED
+    if place is Place.DEVICE:
+        return Tensor(Place.DEVICE, proved, keeps_graph=graph, number=number, container=not number)
+    if given is not None and given.place is not Place.UNKNOWN:
+        return Tensor(given.place, given.proved, keeps_graph=graph, number=number, container=not number)
+    if given is not None and frame.run.entry.cuda is Known.YES:
+        return Tensor(Place.DEVICE, False, keeps_graph=graph, number=number, container=not number)
+    return Tensor(place, proved, keeps_graph=graph, number=number, container=not number)

@@ -1,0 +1,75 @@
+"""Short source-like text of lowered expressions, for messages."""
+
+from __future__ import annotations
+
+from trainlint.semantics import code
+
+_LONGEST = 60
+
+
+def describe(node: code.Expression | None) -> str:
+    """The expression as a person would write it on one line, cut after 60 characters."""
+    text = _render(node, 0)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+def dotted(node: code.Expression) -> str:
+    """`a.b.c` for a chain of names; empty for anything else."""
+    if isinstance(node, code.Name):
+        return node.id
+    if isinstance(node, code.Attribute):
+        head = dotted(node.value)
+        return f"{head}.{node.name}" if head else ""
+    return ""
+
+
+def _render(node: object, depth: int) -> str:
+    if depth > 12:
+        return "…"
+    deeper = depth + 1
+    match node:
+        case code.Name():
+            return node.id
+        case code.Constant():
+            return repr(node.value).replace("'", '"') if isinstance(node.value, str) else repr(node.value)
+        case code.Attribute():
+            return f"{_render(node.value, deeper)}.{node.name}"
+        case code.Call():
+            return f"{_render(node.function, deeper)}({', '.join(_argument(a, deeper) for a in node.arguments)})"
+        case code.Subscript():
+            return f"{_render(node.value, deeper)}[{_render(node.key, deeper)}]"
+        case code.Slice():
+            parts = [_render(part, deeper) if part is not None else "" for part in (node.lower, node.upper)]
+            return ":".join(parts)
+        case code.Binary():
+            return f"{_render(node.left, deeper)} {node.op} {_render(node.right, deeper)}"
+        case code.Boolean():
+            return f" {node.op} ".join(_render(value, deeper) for value in node.values)
+        case code.Unary():
+            return f"{node.op}{' ' if node.op == 'not' else ''}{_render(node.operand, deeper)}"
+        case code.Compare():
+            parts = [_render(node.left, deeper)]
+            for operator, operand in zip(node.ops, node.comparators, strict=False):
+                parts += [operator, _render(operand, deeper)]
+            return " ".join(parts)
+        case code.Sequence():
+            inner = ", ".join(_render(item, deeper) for item in node.items)
+            opening, closing = {"tuple": ("(", ")"), "list": ("[", "]"), "set": ("{", "}")}[node.kind]
+            return f"{opening}{inner}{closing}"
+        case code.Format():
+            return (
+                'f"…"'
+                if not node.parts
+                else 'f"' + "".join(f"{{{_render(part, deeper)}}}" for part in node.parts) + '"'
+            )
+        case code.Starred():
+            return f"*{_render(node.value, deeper)}"
+        case code.Await():
+            return f"await {_render(node.value, deeper)}"
+        case _:
+            return "…"
+
+
+def _argument(argument: code.Argument, depth: int) -> str:
+    text = _render(argument.value, depth)
+    return f"{argument.keyword}={text}" if argument.keyword else f"{argument.star}{text}"
