@@ -53,7 +53,7 @@ def run_rules(
     codes = {path: selection.codes(path) for path in files}
     wanted = frozenset().union(*codes.values())
     rules = [selection.instance(code) for code in sorted(wanted) if not issubclass(selection.rules[code], FileRule)]
-    if not rules:
+    if not rules or not facts:
         return run
     where = _described(facts)
     project = _guarded(run, "linking", where, lambda: link(facts, options))
