@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import textwrap
 
 import pytest
 
@@ -64,15 +65,15 @@ def test_the_summary_is_one_sentence(rule: type[Rule]) -> None:
 
 
 @every_rule
-def test_bad_and_good_code_stand_in_fences(rule: type[Rule]) -> None:
-    for title in ("Example", "Use instead"):
-        assert re.search(r"^```\w+\n.+?^```$", sections(rule)[title], re.MULTILINE | re.DOTALL), title
+def test_the_bad_code_stands_in_a_fence_and_the_good_code_is_code(rule: type[Rule]) -> None:
+    assert re.search(r"^```\w+\n.+?^```$", sections(rule)["Example"], re.MULTILINE | re.DOTALL)
+    assert "`" in sections(rule)["Use instead"]
 
 
 @every_rule
 def test_the_good_code_parses(rule: type[Rule]) -> None:
     for block in re.findall(r"^```python\n(.+?)^```$", sections(rule)["Use instead"], re.MULTILINE | re.DOTALL):
-        ast.parse(block)
+        ast.parse(textwrap.dedent(block))
 
 
 @every_rule
