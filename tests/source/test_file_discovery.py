@@ -229,6 +229,9 @@ ROOTS = {
     "a repository": ([".git/HEAD", "a/b/x.py"], "a/b/x.py", ""),
     "above the topmost package": (["src/p/__init__.py", "src/p/q/__init__.py", "src/p/q/x.py"], "src/p/q/x.py", "src"),
     "its own folder": (["a/b/x.py"], "a/b/x.py", "a/b"),
+    "a project rather than a part with its own settings": (["setup.py", "a/trainlint.toml", "a/x.py"], "a/x.py", ""),
+    "settings without a project": (["a/trainlint.toml", "a/b/x.py"], "a/b/x.py", "a"),
+    "the scripts around a folder of modules": (["a/train.py", "a/lib/deep/x.py", "a/lib/y.py"], "a/lib/deep/x.py", "a"),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -36,7 +37,8 @@ DEFAULT_EXCLUDES = (
     "venv",
 )
 CONFIGURATION_FILES = frozenset({"trainlint.toml", "pyproject.toml"})
-ROOT_MARKERS = ("pyproject.toml", "trainlint.toml", "setup.py", "setup.cfg", ".git")
+ROOT_MARKERS = ("pyproject.toml", "setup.py", "setup.cfg", ".git")
+"""What a project has in its top folder. A `trainlint.toml` may also stand for settings of a part of it."""
 CONTEXT_LIMIT = 20_000
 """Files; a folder with more is not one project, and reading them all as context would take minutes."""
 _CONTEXT_FOLDER_LIMIT = 20_000
@@ -266,17 +268,29 @@ def _ignore_files(folder: Path) -> tuple[_IgnoreFile, ...]:
 def project_root(path: Path) -> Path:
     """The folder whose files are read as context for a file (or folder), named by an absolute path.
 
-    The closest folder that holds one of `ROOT_MARKERS`; else the folder above the topmost package that the file
-    belongs to; else the file's own folder.
+    The closest folder that holds one of `ROOT_MARKERS`; else the closest with a `trainlint.toml`; else the topmost
+    folder that is reached through folders with Python files in them: the top of a package, the scripts around it.
     """
     folder = path if os.path.isdir(path) else path.parent  # noqa: PTH112
-    for above in (folder, *folder.parents):
-        if any(_exists(above, marker) for marker in ROOT_MARKERS):
-            return above
+    for markers in (ROOT_MARKERS, ("trainlint.toml",)):
+        for above in (folder, *folder.parents):
+            if any(_exists(above, marker) for marker in markers):
+                return above
     root = folder
-    while _exists(root, "__init__.py") and root.parent != root:
+    while root.parent != root and (_exists(root, "__init__.py") or _holds_python(root.parent)):
         root = root.parent
     return root
+
+
+def _holds_python(folder: Path) -> bool:
+    """Whether a folder has Python files of its own and may be a project: not a place that everything ends up in."""
+    if folder == folder.parent or folder == Path.home():
+        return False
+    try:
+        everybodys = folder.stat().st_mode & stat.S_ISVTX
+        return not everybodys and any(name.endswith(".py") for name in os.listdir(folder))  # noqa: PTH208
+    except OSError:
+        return False
 
 
 def context_files(root: Path, filters: Filters | None = None, limit: int = CONTEXT_LIMIT) -> list[Path]:
