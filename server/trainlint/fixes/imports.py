@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
@@ -39,17 +38,12 @@ def ensure_import(text: str, place: Range, recipe: EnsureImport) -> list[TextEdi
     """
     bound = recipe.name or recipe.module.partition(".")[0]
     wanted = (recipe.module, recipe.name or "")
-    tree = _whole_tree(text)
+    tree = Tree.of_file(text)
     if re.search(rf"\b{re.escape(bound)}\b", text) and _is_available(tree, place, bound, wanted):
         return []
     statement = f"from {recipe.module} import {recipe.name}" if recipe.name else f"import {recipe.module}"
     parse(statement + "\n")
     return [_insertion(tree, place, statement)]
-
-
-@lru_cache(maxsize=2)
-def _whole_tree(text: str) -> Tree:
-    return Tree(text, Range(0, len(text)))
 
 
 def _is_available(tree: Tree, place: Range, bound: str, wanted: tuple[str, str]) -> bool:
@@ -251,7 +245,7 @@ def drop_import(text: str, recipe: DropImport) -> tuple[TextEdit, ...]:
 
 
 def _next_drop(text: str, recipe: DropImport) -> TextEdit | None:
-    tree = _whole_tree(text)
+    tree = Tree.of_file(text)
     statements: list[cst.Import | cst.ImportFrom] = [*tree.nodes(cst.ImportFrom), *tree.nodes(cst.Import)]
     for node in statements:
         aliases = () if isinstance(node.names, cst.ImportStar) else tuple(node.names)

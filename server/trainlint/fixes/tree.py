@@ -100,11 +100,15 @@ class Tree:
     @staticmethod
     def around(text: str, place: Range) -> Tree:
         """Parse the top-level statement that holds `place`, or the whole text where it does not parse by itself."""
-        part = top_level_part(text, place)
         try:
-            return Tree(text, part)
+            return _tree(text, top_level_part(text, place))
         except CannotFix:
-            return Tree(text, Range(0, len(text)))
+            return Tree.of_file(text)
+
+    @staticmethod
+    def of_file(text: str) -> Tree:
+        """Parse the whole text."""
+        return _tree(text, Range(0, len(text)))
 
     # ------------------------------------------------------------------------------------------------------ places
 
@@ -231,6 +235,13 @@ _TEMPLATES: tuple[type[cst.FormattedString | cst.TemplatedString], ...] = (cst.F
 _STRINGS: tuple[type[cst.CSTNode], ...] = (cst.SimpleString, *_TEMPLATES)
 
 
+@lru_cache(maxsize=2)
+def _tree(text: str, part: Range) -> Tree:
+    """Parse; kept for the last ones, since findings that follow each other often share a function."""
+    return Tree(text, part)
+
+
+@lru_cache(maxsize=2)
 def parse(source: str) -> cst.Module:
     """Parse with libcst. Raises CannotFix where that fails, or where nesting could overflow its stack."""
     if deepest_bracket(source)[0] > MOST_BRACKETS:
