@@ -26,7 +26,7 @@ class EveryRankPrint(Rule):
 
     ## What it does
     Reports `print` and logging calls inside loops of a job that runs on several ranks, where neither a guard nor the
-    printer leaves one rank.
+    printer leaves one rank. A line in each epoch, and one that names its rank, has low confidence.
 
     ## Why it is slow
     Every process formats and writes each line; formatting a device value makes each of them wait for its GPU, and all
@@ -314,7 +314,7 @@ class EveryRankPrint(Rule):
                     report,
                     f"{quote(report.text)} writes the same line on every rank, and {report.context.why}",
                     help="Print on one rank: put it under `rank == 0`",
-                    confidence=Confidence.LOW if report.names_rank else Confidence.HIGH,
+                    confidence=_confidence(report),
                 )
 
     def fix(self, finding: Finding) -> Fix | None:
@@ -343,9 +343,16 @@ def _repeats(report: Report) -> bool:
     context = report.context
     return (
         report.kind in (ReportKind.PRINT, ReportKind.LOGGER)
+        and context.entry.trains
         and context.frequency >= Frequency.PER_EPOCH
         and context.region not in (Region.DATA, Region.COLLATE)
     )
+
+
+def _confidence(report: Report) -> Confidence:
+    """Low where each rank's line may be meant, or where there is one in an epoch only."""
+    deliberate = report.names_rank or report.context.frequency is Frequency.PER_EPOCH
+    return Confidence.LOW if deliberate else Confidence.HIGH
 
 
 def _one_rank_speaks(report: Report) -> bool:
