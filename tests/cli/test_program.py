@@ -87,6 +87,10 @@ def test_a_verb_wins_over_a_folder_of_its_name(program: Program) -> None:
     assert program("./rules").returncode == 1
 
 
+def test_a_misspelled_verb_gets_a_hint(program: Program) -> None:
+    assert "did you mean the verb `explain`?" in program("explian", "TL201").stderr
+
+
 USAGE_MISTAKES = [
     pytest.param(["check", "--sellect", "ALL"], "did you mean `--select`?", id="misspelled option"),
     pytest.param(["check", "--output-forma", "json"], "did you mean `--output-format`?", id="abbreviated option"),

@@ -7,19 +7,17 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from trainlint.cli.check_arguments import CheckArguments, parse, parser
 from trainlint.cli.failure import Failure
-from trainlint.cli.fixing import Outcome, applicable_kinds, fix_until_stable, write
-from trainlint.cli.program import FINDINGS, FAILED
+from trainlint.cli.outcome import Outcome
+from trainlint.cli.program import FAILED, FINDINGS
 from trainlint.cli.summary import changes_line, summary_lines
 from trainlint.cli.terminal import wants_colour
-from trainlint.lint.engine import CheckOptions, check
-from trainlint.lint.result import Result
-from trainlint.report.paths import shown
-from trainlint.report.sources import Sources
-from trainlint.report.view import View
+
+if TYPE_CHECKING:
+    from trainlint.lint.result import Result
 
 STDIN_NAME = Path("stdin.py")
 """The file name of standard input where `--stdin-filename` gives none."""
@@ -56,19 +54,25 @@ class _Run:
         elif arguments.fix and self.standard_input:
             self._print_source(outcome)
         elif arguments.fix:
+            from trainlint.cli.fixing import write
+
             outcome = write(outcome, self._check)
         self._warn(outcome)
         if not arguments.fix_only:
-            self._report(outcome.result, View(self.folder, Sources(outcome.texts), self._colour()))
+            self._report(outcome)
         self._summarize(outcome)
         return self._exit_status(outcome)
 
     def _outcome(self) -> Outcome:
         if not self.arguments.fix:
             return Outcome(self._check(self.standard_input), self.standard_input)
+        from trainlint.cli.fixing import applicable_kinds, fix_until_stable
+
         return fix_until_stable(self._check, self.standard_input, applicable_kinds(self.arguments.unsafe_fixes))
 
     def _check(self, texts: Mapping[Path, bytes]) -> Result:
+        from trainlint.lint.engine import CheckOptions, check
+
         arguments = self.arguments
         options = CheckOptions(
             overrides=arguments.overrides,
@@ -87,6 +91,7 @@ class _Run:
 
     def _diff(self, outcome: Outcome) -> Iterator[str]:
         from trainlint.fixes.diff import unified
+        from trainlint.report.paths import shown
 
         for change in outcome.changes:
             path = shown(change.path, self.folder).replace("\\", "/")
@@ -97,14 +102,25 @@ class _Run:
         (path,) = self.standard_input
         sys.stdout.buffer.write(outcome.texts[path])
 
-    def _report(self, result: Result, view: View) -> None:
-        if not self.arguments.statistics:
-            self._write_report(self.arguments.format.load()(result, view))
+    def _report(self, outcome: Outcome) -> None:
+        arguments, result = self.arguments, outcome.result
+        if not result.findings and arguments.format.for_people and arguments.output_file is None:
             return
+        if arguments.statistics:
+            self._write_report([self._statistics(result)])
+            return
+        from trainlint.report.sources import Sources
+        from trainlint.report.view import View
+
+        view = View(self.folder, Sources(outcome.texts), self._colour())
+        self._write_report(arguments.format.load()(result, view))
+
+    def _statistics(self, result: Result) -> str:
+        from trainlint.cli.fixing import applicable_kinds
         from trainlint.report.statistics import as_json, as_text, count_by_rule
 
         counts = count_by_rule(result.findings, applicable_kinds(self.arguments.unsafe_fixes))
-        self._write_report([as_json(counts) if self.arguments.format.name == "json" else as_text(counts)])
+        return as_json(counts) if self.arguments.format.name == "json" else as_text(counts)
 
     def _write_report(self, pieces: Iterable[str]) -> None:
         file = self.arguments.output_file

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
+from trainlint.cli.outcome import Change, Outcome
 from trainlint.fixes.recipe import Applicability, Fix
 from trainlint.lint.result import Result
 from trainlint.report.sources import target_of
@@ -17,42 +18,6 @@ MOST_ROUNDS = 10
 
 Check: TypeAlias = Callable[[Mapping[Path, bytes]], Result]
 """Lints, with texts that stand in for what is on disk."""
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What fixing makes of a file."""
-
-    document: Document
-    """As it was found."""
-    text: str
-    data: bytes
-    """The text as it is to be stored."""
-    fixes: int
-    """Number of fixes that are in it."""
-
-    @property
-    def path(self) -> Path:
-        return self.document.path
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What linting, and fixing where it was asked for, came to."""
-
-    result: Result
-    """What remains."""
-    texts: Mapping[Path, bytes] = field(default_factory=dict)
-    """What was linted in place of what is on disk."""
-    changes: tuple[Change, ...] = ()
-    """By path."""
-    problems: tuple[str, ...] = ()
-    """What could not be done, for standard error."""
-
-    @property
-    def fixed(self) -> int:
-        """Number of fixes that are in the changes."""
-        return sum(change.fixes for change in self.changes)
 
 
 def applicable_kinds(unsafe_fixes: bool) -> frozenset[Applicability]:

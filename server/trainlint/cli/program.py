@@ -61,7 +61,18 @@ def _dispatch(arguments: Sequence[str]) -> int:
         return FAILED
     if first in VERBS:
         return _verb(first)(arguments[1:])
+    _hint_at_verb(first)
     return _verb("check")(arguments)
+
+
+def _hint_at_verb(path: str) -> None:
+    """Say so if what is about to be linted is not there and looks like a misspelled verb."""
+    if not path.isalpha() or os.path.lexists(path):
+        return
+    import difflib
+
+    for verb in difflib.get_close_matches(path, VERBS, n=1):
+        print(f"trainlint: there is no `{path}` here; did you mean the verb `{verb}`?", file=sys.stderr)
 
 
 def _verb(name: str) -> Callable[[Sequence[str]], int]:

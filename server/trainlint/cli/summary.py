@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from trainlint.lint.finding import Applicability
-from trainlint.lint.result import Reported
+if TYPE_CHECKING:
+    from trainlint.lint.finding import Applicability
+    from trainlint.lint.result import Reported
 
 
 def summary_lines(
@@ -20,13 +22,15 @@ def summary_lines(
         yield f"Found {_counted(remaining, 'problem')} in {files}."
     else:
         yield f"Found nothing in {files}."
-    offer = _offer(findings, fixing=fixing, unsafe_fixes=unsafe_fixes)
+    offer = _offer(findings, fixing=fixing, unsafe_fixes=unsafe_fixes) if findings else ""
     if offer:
         yield offer
 
 
 def _offer(findings: Sequence[Reported], *, fixing: bool, unsafe_fixes: bool) -> str:
     """What more a fix could do; advice that has to be followed by hand is not counted."""
+    from trainlint.lint.finding import Applicability
+
     safe = _with_fix(findings, Applicability.SAFE)
     unsafe = _with_fix(findings, Applicability.UNSAFE)
     if fixing:

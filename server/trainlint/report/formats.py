@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from trainlint.lint.result import Result
-from trainlint.report.view import View
+if TYPE_CHECKING:
+    from trainlint.lint.result import Result
+    from trainlint.report.view import View
 
-Render: TypeAlias = Callable[[Result, View], Iterator[str]]
+Render: TypeAlias = "Callable[[Result, View], Iterator[str]]"
 """Yields the report in pieces that are written one after the other."""
 
 
