@@ -610,11 +610,7 @@ class Lowering:
             return code.Format(self._interpolated(pieces), at)
         printer = Printer(self._module, *self._span(node, mirror)[:2])
         printer.indent_tokens += self._indents
-        while isinstance(node, cst.ConcatenatedString):
-            printer.print(node.left)
-            printer.print(node.whitespace_between)
-            node = node.right
-        printer.print(node)
+        printer.print_string(node)
         self._spans = printer.spans
         try:
             return code.Format(self._interpolated(pieces), at)

@@ -98,6 +98,17 @@ class Printer(CodegenState):
             end = self.spans[end_node][2:] if end_node is not None and end_node in self.spans else None
             self.spans[node] = (row, column, *(end or (self.row, self.column)))
 
+    def print_string(self, node: cst.CSTNode) -> None:
+        """Note the spans of what a string literal holds, its own brackets left out, since `ast` starts behind them."""
+        while isinstance(node, cst.ConcatenatedString):
+            self.print(node.left)
+            self.print(node.whitespace_between)
+            node = node.right
+        if isinstance(node, cst.FormattedString):
+            self.add_token(node.start)
+            for part in node.parts:
+                self.print(part)
+
     def print(self, node: cst.CSTNode) -> None:
         """Note the spans of `node` and of what it holds."""
         limit = sys.getrecursionlimit()
@@ -115,14 +126,27 @@ def printed_span(spans: dict[cst.CSTNode, Span], node: Any) -> Span:
     """
     if node.__class__ in _OWN_BRACKETS and node.lpar:
         return (*spans[node.lpar[-1]][:2], *spans[node.rpar[0]][2:])
+    if node.__class__ is cst.Slice and node.step is None:
+        return (*spans[node][:2], *_slice_end(spans, node))
     return spans[node]
+
+
+def _slice_end(spans: dict[cst.CSTNode, Span], node: cst.Slice) -> tuple[int, int]:
+    """Where a slice without a step ends: its last colon, or its upper bound; the space behind a colon is not its own."""
+    if isinstance(node.second_colon, cst.Colon):
+        row, column = spans[node.second_colon.whitespace_before][2:]
+        return row, column + 1
+    if node.upper is not None:
+        return spans[node][2:]
+    row, column = spans[node.first_colon.whitespace_before][2:]
+    return row, column + 1
 
 
 def printed_end(spans: dict[cst.CSTNode, Span], element: cst.SubscriptElement) -> tuple[int, int]:
     """Where the tuple ends whose last element this is: behind its comma, if it has one."""
     comma = element.comma
     if not isinstance(comma, cst.Comma):
-        return spans[element][2:]
+        return (printed_span(spans, element.slice) if isinstance(element.slice, cst.Slice) else spans[element])[2:]
     row, column = spans[comma.whitespace_before][2:]
     return row, column + 1
 
