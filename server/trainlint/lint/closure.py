@@ -6,20 +6,13 @@ file that mentions one, whatever those files import, and whoever imports them.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from trainlint.semantics.facts import ImportedModule
 from trainlint.semantics.modules import ModuleMap
-
-
-class Import(NamedTuple):
-    """An import as it is written: dotted name without leading dots, number of those dots, imported names."""
-
-    module: str
-    level: int
-    names: tuple[str, ...]
+from trainlint.semantics.prefilter import scan
 
 
 class Outline(NamedTuple):
@@ -27,35 +20,13 @@ class Outline(NamedTuple):
 
     relevant: bool
     """Whether it mentions a training library."""
-    imports: tuple[Import, ...]
+    imports: tuple[ImportedModule, ...]
 
 
-_IMPORT = re.compile(
-    rb"^[ \t]*(?:(?:try|else|finally|if [^\n:]+):[ \t]*)?"
-    rb"(?:from[ \t]+(\.*)[ \t]*([\w.]*)[ \t]+import[ \t]*(\([^)]*\)|(?:[^\n\\#;]|\\\r?\n)*)"
-    rb"|import[ \t]+((?:[\w., \t]|\\\r?\n)+))",
-    re.MULTILINE,
-)
-_COMMENT = re.compile(rb"#[^\n]*")
-
-
-def imports_in(data: bytes) -> Iterator[Import]:
-    """Every import statement in the source of a file, and what looks like one in its strings."""
-    for found in _IMPORT.finditer(data):
-        dots, module, names, plain = found.groups()
-        if plain is not None:
-            for name in _listed(plain):
-                yield Import(name, 0, ())
-        elif dots or module:
-            yield Import(module.decode("utf-8", "replace"), len(dots), tuple(_listed(_COMMENT.sub(b"", names))))
-
-
-def _listed(names: bytes) -> Iterator[str]:
-    """The names of a comma-separated list, without parentheses and without what follows `as`."""
-    for part in names.translate(None, b"()\\\r\n").split(b","):
-        words = part.split()
-        if words:
-            yield words[0].decode("utf-8", "replace")
+def outline_of(data: bytes) -> Outline:
+    """Look a file over without parsing it."""
+    found = scan(data)
+    return Outline(bool(found.libraries), found.imports)
 
 
 class Closure(NamedTuple):
@@ -69,7 +40,7 @@ def closure(outlines: Mapping[Path, Outline]) -> Closure:
     """Find the relevant files among all files of a project, and their connected components."""
     modules = ModuleMap(outlines)
     imported = {
-        path: [file for one in outline.imports for file in modules.resolve(path, *one) if file in outlines]
+        path: [file for one in outline.imports for file in modules.resolve(path, one.module, one.level, one.names)]
         for path, outline in outlines.items()
     }
     importers: dict[Path, list[Path]] = {}

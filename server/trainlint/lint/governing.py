@@ -177,6 +177,8 @@ class Governance:
     def _file_in(self, folder: Path) -> Path | None:
         if self.options.config_file is not None or self.options.isolated:
             return None
+        if not _may_configure(folder):
+            return None
         from trainlint.config.discovery import find_in
 
         return find_in(folder)
@@ -187,6 +189,16 @@ class Governance:
             cache = self._cache_of(project_root(file.parent if file is not None else folder))
             self._by_file[file] = Governing(self, folder, file, cache)
         return self._by_file[file]
+
+
+def _may_configure(folder: Path) -> bool:
+    """Whether `find_in` may find a configuration in the folder: most have none, and need no TOML parser to tell."""
+    if os.path.lexists(folder / "trainlint.toml"):
+        return True
+    try:
+        return b"trainlint" in (folder / "pyproject.toml").read_bytes()
+    except OSError:
+        return False
 
 
 def _digest_of_chain(key: bytes, chain: list[str]) -> bytes:

@@ -10,10 +10,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trainlint.lint.cache import Cache
-from trainlint.lint.closure import Import, Outline, closure, imports_in
 from trainlint.source.documents import Unreadable, read_bytes
+
+if TYPE_CHECKING:
+    from trainlint.lint.closure import Outline
 
 _OUTLINE_KIND = "outline"
 _PLAN_KIND = "plan"
@@ -92,6 +95,8 @@ class ProjectFiles:
         if plan is not None:
             self.cache.note_use(_OUTLINE_KIND, [self.content_key(file.path) for file in files])
         else:
+            from trainlint.lint.closure import closure
+
             found = closure(self._outlines(files)).components
             grouped = {path for component in found for path in component}
             plan = Plan(found, tuple(file.path for file in files if file.path not in grouped))
@@ -123,6 +128,8 @@ class ProjectFiles:
         return file
 
     def _outlines(self, files: list[SourceFile]) -> dict[Path, Outline]:
+        from trainlint.lint.closure import outline_of
+
         stored = dict(self.cache.get_many(_OUTLINE_KIND, {self.content_key(file.path) for file in files}))
         outlines = {}
         for file in files:
@@ -130,24 +137,26 @@ class ProjectFiles:
             outline = _outline_from(stored[key]) if key in stored else None
             if outline is None:
                 outline = outline_of(file.data)
-                self.cache.put(_OUTLINE_KIND, key, json.dumps(outline, separators=(",", ":")))
+                self.cache.put(_OUTLINE_KIND, key, _outline_text(outline))
             outlines[file.path] = outline
         return outlines
 
 
-def outline_of(data: bytes) -> Outline:
-    """Look a file over without parsing it."""
-    from trainlint.semantics.prefilter import scan
-
-    return Outline(scan(data), tuple(imports_in(data)))
+def _outline_text(outline: Outline) -> str:
+    rows = [[one.module, one.level, one.names] for one in outline.imports]
+    return json.dumps([outline.relevant, rows], separators=(",", ":"))
 
 
 def _outline_from(text: str) -> Outline | None:
+    from trainlint.lint.closure import Outline
+    from trainlint.semantics.facts import ImportedModule
+
     try:
-        relevant, imports = json.loads(text)
-        return Outline(bool(relevant), tuple([Import(module, level, tuple(names)) for module, level, names in imports]))
+        relevant, rows = json.loads(text)
+        imports = [ImportedModule(module, level, tuple(names)) for module, level, names in rows]
     except (ValueError, TypeError):
         return None
+    return Outline(bool(relevant), tuple(imports))
 
 
 def _plan_from(text: str, files: list[SourceFile]) -> Plan | None:

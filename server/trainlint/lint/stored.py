@@ -111,19 +111,19 @@ class _Reader:
         self._paths: dict[str, Path] = {}
 
     def value(self, value: Any) -> Any:
-        if not isinstance(value, list):
+        if value.__class__ is not list:
             return value
         tag = value[0]
+        if tag in _RECORDS:
+            items = [self.value(item) if item.__class__ is list else item for item in value[1:]]
+            return _RECORDS[tag](**dict(zip(_FIELDS[tag], items, strict=True)))
         if tag == "":
             return tuple([self.value(item) for item in value[1:]])
         if tag == "=":
             return self.shared[value[1]]
         if tag == "Path":
             return self._path(value[1])
-        if tag in _ENUMS:
-            return _ENUMS[tag](value[1])
-        record = _RECORDS[tag]
-        return record(**dict(zip(_FIELDS[tag], [self.value(item) for item in value[1:]], strict=True)))
+        return _ENUMS[tag](value[1])
 
     def _path(self, text: str) -> Path:
         if text not in self._paths:
