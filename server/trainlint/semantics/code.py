@@ -12,7 +12,19 @@ node belongs to (a top-level statement, or a member of a class), columns in UTF-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, dataclass_transform
+
+if TYPE_CHECKING:
+
+    @dataclass_transform(frozen_default=True)
+    class Node:
+        """What a type checker takes a node for: a frozen class. Named tuples it compares by their fields, all the way
+        down, and with types as recursive as these mypy does not come to an end."""
+
+        def __iter__(self) -> Iterator[Any]: ...
+
+else:
+    Node = NamedTuple
 
 Place: TypeAlias = int
 """A packed span; see `pack`."""
@@ -44,13 +56,13 @@ def unpack(place: Place) -> tuple[int, int, int, int]:
 # ---------------------------------------------------------------------------------------------------- expressions
 
 
-class Name(NamedTuple):
+class Name(Node):
     id: str
     at: Place
     tag: int = 0
 
 
-class Constant(NamedTuple):
+class Constant(Node):
     """None, a bool, an int below 2**53, a float or a string (cut after 200 characters); see also `Opaque`."""
 
     value: bool | int | float | str | None
@@ -58,7 +70,7 @@ class Constant(NamedTuple):
     tag: int = 1
 
 
-class Opaque(NamedTuple):
+class Opaque(Node):
     """A value the analyzer needs no more of than its kind: "bytes", "complex", "ellipsis", "int", "template"."""
 
     what: str
@@ -66,14 +78,14 @@ class Opaque(NamedTuple):
     tag: int = 2
 
 
-class Attribute(NamedTuple):
+class Attribute(Node):
     value: Expression
     name: str
     at: Place
     tag: int = 3
 
 
-class Subscript(NamedTuple):
+class Subscript(Node):
     """`value[key]`; several indices make `key` a tuple `Sequence`."""
 
     value: Expression
@@ -82,7 +94,7 @@ class Subscript(NamedTuple):
     tag: int = 4
 
 
-class Slice(NamedTuple):
+class Slice(Node):
     lower: Expression | None
     upper: Expression | None
     step: Expression | None
@@ -90,7 +102,7 @@ class Slice(NamedTuple):
     tag: int = 5
 
 
-class Argument(NamedTuple):
+class Argument(Node):
     """An argument of a call: `keyword` is its name, `star` is "", "*" or "**"."""
 
     keyword: str | None
@@ -99,14 +111,14 @@ class Argument(NamedTuple):
     tag: int = 6
 
 
-class Call(NamedTuple):
+class Call(Node):
     function: Expression
     arguments: tuple[Argument, ...]
     at: Place
     tag: int = 7
 
 
-class Binary(NamedTuple):
+class Binary(Node):
     """`op` is the operator's text: "+", "%", "@", …"""
 
     op: str
@@ -116,7 +128,7 @@ class Binary(NamedTuple):
     tag: int = 8
 
 
-class Boolean(NamedTuple):
+class Boolean(Node):
     """`op` is "and" or "or"; a chain of one operator is one node with all its operands, in order."""
 
     op: str
@@ -125,7 +137,7 @@ class Boolean(NamedTuple):
     tag: int = 9
 
 
-class Unary(NamedTuple):
+class Unary(Node):
     """`op` is "not", "-", "+" or "~"."""
 
     op: str
@@ -134,7 +146,7 @@ class Unary(NamedTuple):
     tag: int = 10
 
 
-class Compare(NamedTuple):
+class Compare(Node):
     """`ops` are texts: "==", "!=", "<", "<=", ">", ">=", "is", "is not", "in", "not in"."""
 
     left: Expression
@@ -144,7 +156,7 @@ class Compare(NamedTuple):
     tag: int = 11
 
 
-class Conditional(NamedTuple):
+class Conditional(Node):
     test: Expression
     body: Expression
     orelse: Expression
@@ -152,7 +164,7 @@ class Conditional(NamedTuple):
     tag: int = 12
 
 
-class Sequence(NamedTuple):
+class Sequence(Node):
     """`kind` is "tuple", "list" or "set"; items may be `Starred`."""
 
     kind: str
@@ -161,7 +173,7 @@ class Sequence(NamedTuple):
     tag: int = 13
 
 
-class Mapping(NamedTuple):
+class Mapping(Node):
     """A dict display; a key of None stands for `**value`."""
 
     keys: tuple[Expression | None, ...]
@@ -170,7 +182,7 @@ class Mapping(NamedTuple):
     tag: int = 14
 
 
-class Format(NamedTuple):
+class Format(Node):
     """An f-string: its interpolated expressions in order, those of nested format specifications included."""
 
     parts: tuple[Expression, ...]
@@ -178,7 +190,7 @@ class Format(NamedTuple):
     tag: int = 15
 
 
-class Clause(NamedTuple):
+class Clause(Node):
     """One `for target in iterable if …` of a comprehension."""
 
     target: Expression
@@ -187,7 +199,7 @@ class Clause(NamedTuple):
     tag: int = 16
 
 
-class Comprehension(NamedTuple):
+class Comprehension(Node):
     """`kind` is "list", "set", "dict" or "generator"; `value` is set for a dict only."""
 
     kind: str
@@ -198,14 +210,14 @@ class Comprehension(NamedTuple):
     tag: int = 17
 
 
-class Lambda(NamedTuple):
+class Lambda(Node):
     parameters: tuple[Parameter, ...]
     body: Expression
     at: Place
     tag: int = 18
 
 
-class Yield(NamedTuple):
+class Yield(Node):
     """`yield value`, or `yield from value` where `delegates`."""
 
     value: Expression | None
@@ -214,19 +226,19 @@ class Yield(NamedTuple):
     tag: int = 19
 
 
-class Await(NamedTuple):
+class Await(Node):
     value: Expression
     at: Place
     tag: int = 20
 
 
-class Starred(NamedTuple):
+class Starred(Node):
     value: Expression
     at: Place
     tag: int = 21
 
 
-class Walrus(NamedTuple):
+class Walrus(Node):
     target: Expression
     value: Expression
     at: Place
@@ -236,7 +248,7 @@ class Walrus(NamedTuple):
 # ----------------------------------------------------------------------------------------------------- statements
 
 
-class Parameter(NamedTuple):
+class Parameter(Node):
     """`kind` is "positional", "keyword", "*" or "**"."""
 
     name: str
@@ -246,13 +258,13 @@ class Parameter(NamedTuple):
     tag: int = 23
 
 
-class Evaluate(NamedTuple):
+class Evaluate(Node):
     value: Expression
     at: Place
     tag: int = 24
 
 
-class Assign(NamedTuple):
+class Assign(Node):
     """`a = b = value`; an annotated assignment has one target and may lack the value."""
 
     targets: tuple[Expression, ...]
@@ -262,7 +274,7 @@ class Assign(NamedTuple):
     tag: int = 25
 
 
-class Augment(NamedTuple):
+class Augment(Node):
     """`target op= value`; `op` without the equals sign."""
 
     target: Expression
@@ -272,13 +284,13 @@ class Augment(NamedTuple):
     tag: int = 26
 
 
-class Return(NamedTuple):
+class Return(Node):
     value: Expression | None
     at: Place
     tag: int = 27
 
 
-class If(NamedTuple):
+class If(Node):
     """`elif` is an `If` alone in `orelse`."""
 
     test: Expression
@@ -288,7 +300,7 @@ class If(NamedTuple):
     tag: int = 28
 
 
-class For(NamedTuple):
+class For(Node):
     target: Expression
     iterable: Expression
     body: Block
@@ -297,7 +309,7 @@ class For(NamedTuple):
     tag: int = 29
 
 
-class While(NamedTuple):
+class While(Node):
     test: Expression
     body: Block
     orelse: Block
@@ -305,27 +317,27 @@ class While(NamedTuple):
     tag: int = 30
 
 
-class WithItem(NamedTuple):
+class WithItem(Node):
     value: Expression
     target: Expression | None
     tag: int = 31
 
 
-class With(NamedTuple):
+class With(Node):
     items: tuple[WithItem, ...]
     body: Block
     at: Place
     tag: int = 32
 
 
-class Handler(NamedTuple):
+class Handler(Node):
     type: Expression | None
     name: str | None
     body: Block
     tag: int = 33
 
 
-class Try(NamedTuple):
+class Try(Node):
     body: Block
     handlers: tuple[Handler, ...]
     orelse: Block
@@ -334,26 +346,26 @@ class Try(NamedTuple):
     tag: int = 34
 
 
-class Raise(NamedTuple):
+class Raise(Node):
     value: Expression | None
     at: Place
     tag: int = 35
 
 
-class Assert(NamedTuple):
+class Assert(Node):
     test: Expression
     message: Expression | None
     at: Place
     tag: int = 36
 
 
-class Delete(NamedTuple):
+class Delete(Node):
     targets: tuple[Expression, ...]
     at: Place
     tag: int = 37
 
 
-class Leave(NamedTuple):
+class Leave(Node):
     """`break` or `continue`."""
 
     what: str
@@ -361,7 +373,7 @@ class Leave(NamedTuple):
     tag: int = 38
 
 
-class Scope(NamedTuple):
+class Scope(Node):
     """`global` or `nonlocal` names."""
 
     what: str
@@ -370,7 +382,7 @@ class Scope(NamedTuple):
     tag: int = 39
 
 
-class Alias(NamedTuple):
+class Alias(Node):
     name: str
     bound: str | None
     """The name after `as`; None where there is none."""
@@ -378,7 +390,7 @@ class Alias(NamedTuple):
     tag: int = 40
 
 
-class Import(NamedTuple):
+class Import(Node):
     """`import a.b as c`."""
 
     names: tuple[Alias, ...]
@@ -386,7 +398,7 @@ class Import(NamedTuple):
     tag: int = 41
 
 
-class ImportFrom(NamedTuple):
+class ImportFrom(Node):
     """`from ..module import name as bound`; a star import has one alias named "*"."""
 
     module: str
@@ -396,7 +408,7 @@ class ImportFrom(NamedTuple):
     tag: int = 42
 
 
-class Define(NamedTuple):
+class Define(Node):
     """A `def`: `body` is the index of its body among `ModuleFacts.bodies`; `at` spans the header, decorators excluded."""
 
     name: str
@@ -410,7 +422,7 @@ class Define(NamedTuple):
     tag: int = 43
 
 
-class DefineClass(NamedTuple):
+class DefineClass(Node):
     """A `class`: methods are `Define`s of its block, whose places count from the member's own first row."""
 
     name: str
@@ -421,7 +433,7 @@ class DefineClass(NamedTuple):
     tag: int = 44
 
 
-class Member(NamedTuple):
+class Member(Node):
     """One statement of a class body, a unit of its own: `row` is its first row, counted as the class's own places are."""
 
     row: int
@@ -429,7 +441,7 @@ class Member(NamedTuple):
     tag: int = 45
 
 
-class Case(NamedTuple):
+class Case(Node):
     """One case of a match: the names that its pattern binds, its guard and its block."""
 
     names: tuple[str, ...]
@@ -438,7 +450,7 @@ class Case(NamedTuple):
     tag: int = 46
 
 
-class Match(NamedTuple):
+class Match(Node):
     subject: Expression
     cases: tuple[Case, ...]
     at: Place
