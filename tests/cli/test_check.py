@@ -15,7 +15,7 @@ from program import PLAIN, Program
 
 BROKEN = "x = (\n"
 CLEAN = "x = 1\n"
-UNUSED = "x = 1  # trainlint: ignore[TL201] an old reason\n"
+UNUSED = "x = 1  # one  # trainlint: ignore[TL201] an old reason\n"
 """A suppression that silences nothing: TL003, with a safe fix."""
 UNREADABLE = "# coding: no-such-codec\n"
 
@@ -68,7 +68,7 @@ def test_findings_go_to_standard_output_and_the_summary_to_standard_error(progra
     done = program("--output-format", "concise", ".")
     lines = done.stdout.splitlines()
     assert [re.match(r"\w+\.py:\d+:\d+: TL\d+ [a-z-]+ .", line) is not None for line in lines] == [True, True]
-    assert done.stderr.splitlines() == ["Found 2 problems in 2 files.", "1 fixable with `--fix`."]
+    assert done.stderr.splitlines() == ["Found 2 problems in 2 of 2 files.", "1 fixable with `--fix`."]
 
 
 def test_a_clean_run_says_so_on_standard_error(program: Program) -> None:

@@ -15,8 +15,8 @@ from trainlint.cli.fixing import applicable_kinds, fix_until_stable, write
 from trainlint.lint.engine import CheckOptions, check
 from trainlint.lint.result import Result
 
-UNUSED = "x = 1  # trainlint: ignore[TL201] an old reason\n"
-FIXED = "x = 1\n"
+UNUSED = "x = 1  # one  # trainlint: ignore[TL201] an old reason\n"
+FIXED = "x = 1  # one\n"
 BROKEN = "x = (\n"
 
 
@@ -26,7 +26,13 @@ def test_a_safe_fix_is_written(program: Program) -> None:
     assert program.read("a.py") == FIXED
     assert program.read("b.py") == BROKEN
     assert [line.split(":")[0] for line in done.stdout.splitlines()] == ["b.py"]
-    assert done.stderr == "Found 2 problems in 2 files (1 fixed, 1 remaining).\n"
+    assert done.stderr == "Found 2 problems (1 fixed, 1 remaining).\n"
+
+
+def test_a_comment_of_nothing_else_goes_with_the_space_before_it(program: Program) -> None:
+    program.write({"a.py": "x = 1  # trainlint: ignore[TL201] an old reason\n"})
+    program(".", "--fix")
+    assert program.read("a.py") == "x = 1\n"
 
 
 def test_without_fix_nothing_is_written(program: Program) -> None:
@@ -46,7 +52,8 @@ def test_a_diff_is_printed_and_nothing_written(program: Program) -> None:
     program.write({"src/a.py": UNUSED})
     done = program(".", "--diff")
     assert done.stdout == (
-        "--- a/src/a.py\n+++ b/src/a.py\n@@ -1 +1 @@\n-x = 1  # trainlint: ignore[TL201] an old reason\n+x = 1\n"
+        "--- a/src/a.py\n+++ b/src/a.py\n@@ -1 +1 @@\n"
+        "-x = 1  # one  # trainlint: ignore[TL201] an old reason\n+x = 1  # one\n"
     )
     assert done.stderr == "Would fix 1 problem in 1 file.\n"
     assert program.read("src/a.py") == UNUSED

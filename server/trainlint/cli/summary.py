@@ -14,14 +14,14 @@ def summary_lines(
     findings: Sequence[Reported], *, fixed: int, checked_files: int, fixing: bool, unsafe_fixes: bool
 ) -> Iterator[str]:
     """Count what was found, what was fixed, and what fixes are there to be asked for."""
-    files = _counted(checked_files, "file")
     remaining = len(findings)
     if fixed:
-        yield f"Found {_counted(remaining + fixed, 'problem')} in {files} ({fixed} fixed, {remaining} remaining)."
+        yield f"Found {_counted(remaining + fixed, 'problem')} ({fixed} fixed, {remaining} remaining)."
     elif remaining:
-        yield f"Found {_counted(remaining, 'problem')} in {files}."
+        concerned = len({reported.path for reported in findings})
+        yield f"Found {_counted(remaining, 'problem')} in {concerned} of {_counted(checked_files, 'file')}."
     else:
-        yield f"Found nothing in {files}."
+        yield f"Found nothing in {_counted(checked_files, 'file')}."
     offer = _offer(findings, fixing=fixing, unsafe_fixes=unsafe_fixes) if findings else ""
     if offer:
         yield offer
