@@ -17,7 +17,7 @@ from trainlint.semantics.state import (
     Standing,
     Where,
 )
-from trainlint.semantics.text import describe, dotted
+from trainlint.semantics.text import dotted
 from trainlint.semantics.values import (
     NONE,
     NUMBER,
@@ -287,7 +287,9 @@ def _enter(frame: Frame, function: Function, node: code.Call | None) -> Where:
     grad = where.grad
     added: list[Standing] = []
     for decorator in function.decorators:
-        if is_reference(decorator, *library.NO_GRADS) or (isinstance(decorator, Object) and decorator.type == "no_grad"):
+        if is_reference(decorator, *library.NO_GRADS) or (
+            isinstance(decorator, Object) and decorator.type == "no_grad"
+        ):
             grad = GradMode.DISABLED
         elif isinstance(decorator, Reference | Function) and naming.MAIN_PROCESS.search(_name_of(decorator)):
             added.append(Standing(GuardKind.RANK, _name_of(decorator), len(where.loops)))
@@ -325,12 +327,11 @@ def _memo_key(function: Function, bound: dict[str, Value], where: Where) -> tupl
         id(function.define),
         id(function.closure),
         tuple(bound.items()),
-        tuple(id(loop) for loop in where.loops),
-        tuple((guard.kind, guard.depth) for guard in where.guards),
+        tuple([id(loop) for loop in where.loops]),
+        where.guard_key(),
         where.grad,
-        where.root.role,
+        where.root,
         where.no_sync,
-        where.calls[-2:],
     )
 
 
@@ -531,9 +532,10 @@ def super_member(frame: Frame, receiver: Instance, name: str) -> Value:
 
 def member_of_module(frame: Frame, module: ModuleState, name: str) -> Value:
     """A global of another module of the project, or a submodule."""
-    statements.ensure_loaded(frame, module)
-    if name in module.variables:
-        return module.variables[name]
+    statements.touch(frame, module)
+    found = frame.run.find_global(module, name)
+    if found is not None:
+        return found
     path = frame.run.map.locate(module.path, f"{name}", 1) if module.path.name == "__init__.py" else None
     if path is not None and path in frame.run.facts:
         return ModuleValue(frame.run.module(path))
@@ -583,14 +585,16 @@ def record_forward(frame: Frame, model: Value, node: code.Call | None) -> None:
     """Keep a model's call: it matters if it turns out to stand in an evaluation loop."""
     if node is None or frame.where.grad is GradMode.DISABLED or frame.where.root.role is Role.FORWARD:
         return
-    if isinstance(model, Object) and (model.origin == "criterion" or (".nn." in model.origin and "oss" in model.origin)):
+    if isinstance(model, Object) and (
+        model.origin == "criterion" or (".nn." in model.origin and "oss" in model.origin)
+    ):
         return
     frame.run.record(
         EvaluationForward,
         frame,
         "forward",
         site=frame.site(node.at),
-        text=describe(node),
+        text=node,
         model=model,
         only_evaluates=_only_evaluates(frame),
     )
@@ -809,12 +813,11 @@ def under_guards(
 ) -> T:
     """Do `action` under the guards of a condition."""
     where = frame.where
-    text = describe(test)
     depth = len(where.loops)
-    standing = [Standing(kind, text, depth) for kind in kinds] or [Standing(GuardKind.FLAG, text, depth)]
+    standing = [Standing(kind, test, depth) for kind in kinds] or [Standing(GuardKind.FLAG, test, depth)]
     if exceptional:
-        standing.append(Standing(GuardKind.EXCEPTIONAL, text, depth, ends_from))
-    frame.where = replace(where, guards=where.guards + tuple(standing))
+        standing.append(Standing(GuardKind.EXCEPTIONAL, test, depth, ends_from))
+    frame.where = where.guarded(*standing)
     try:
         return action()
     finally:

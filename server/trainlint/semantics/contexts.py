@@ -5,6 +5,7 @@ from __future__ import annotations
 from trainlint.semantics.context import Context, Guard
 from trainlint.semantics.project import Entry
 from trainlint.semantics.state import LoopRun, Role, Standing, Where
+from trainlint.semantics.text import describe
 from trainlint.semantics.vocabulary import Confidence, Frequency, GuardKind, Region
 
 _ROOT_FREQUENCY = {
@@ -26,7 +27,11 @@ def context_of(where: Where, entry: Entry) -> Context:
         loop=loop.site if loop is not None else None,
         path=tuple(name for name, _ in where.calls),
         guards=tuple(
-            Guard(guard.kind, guard.text, (step is not None and guard.depth > step) or _from_root(where))
+            Guard(
+                guard.kind,
+                guard.test if isinstance(guard.test, str) else describe(guard.test),  # type: ignore[arg-type]
+                (step is not None and guard.depth > step) or _from_root(where),
+            )
             for guard in where.guards
         ),
         grad=where.grad,

@@ -379,8 +379,8 @@ def _binary(frame: Frame, node: code.Binary) -> Value:
 
 
 def _is_string(value: Value) -> bool:
-    return (
-        (isinstance(value, Const) and isinstance(value.value, str)) or (isinstance(value, Host) and value.kind == "string")
+    return (isinstance(value, Const) and isinstance(value.value, str)) or (
+        isinstance(value, Host) and value.kind == "string"
     )
 
 

@@ -150,12 +150,9 @@ def _compare_word(
     if naming.RANK.search(word) or (isinstance(value, Host) and value.kind == "rank"):
         return _rank(constant, other, operator, equal, unequal)
     if (
-        (word == "type"
-        and isinstance(constant, str))
-        or (naming.DEVICE.search(word)
-        and constant in ("cuda", "cpu", "mps", "xpu"))
-        or (isinstance(value, DeviceValue)
-        and isinstance(constant, str))
+        (word == "type" and isinstance(constant, str))
+        or (naming.DEVICE.search(word) and constant in ("cuda", "cpu", "mps", "xpu"))
+        or (isinstance(value, DeviceValue) and isinstance(constant, str))
     ):
         on_device = constant not in ("cpu",)
         positive = GuardKind.DEVICE if on_device == equal else GuardKind.NOT_DEVICE
@@ -165,7 +162,7 @@ def _compare_word(
         several = operator in (">", ">=", "!=")
         flag = (GuardKind.DISTRIBUTED,), (GuardKind.NOT_DISTRIBUTED,)
         return flag if several else (flag[1], flag[0])
-    if naming.PHASE.match(word) and isinstance(constant, str | bool):
+    if naming.PHASE.search(word) and isinstance(constant, str | bool):
         training = constant is True or (isinstance(constant, str) and "train" in constant.lower())
         kinds = ((GuardKind.TRAINING,), (GuardKind.EVALUATION,)) if training else ((GuardKind.EVALUATION,), ())
         return kinds if equal else (kinds[1], kinds[0])
@@ -179,18 +176,12 @@ def _compare_word(
 def _rank(
     constant: object, other: code.Expression, operator: str, equal: bool, unequal: bool
 ) -> tuple[Kinds, Kinds] | None:
-    if (
-        (equal
-        and (constant in (0, -1) or isinstance(other, code.Sequence)))
-        or (operator in ("<", "<=")
-        and constant in (0, 1))
+    if (equal and (constant in (0, -1) or isinstance(other, code.Sequence))) or (
+        operator in ("<", "<=") and constant in (0, 1)
     ):
         return (GuardKind.RANK,), ()
-    if (
-        (unequal
-        and (constant in (0, -1) or isinstance(other, code.Sequence)))
-        or (operator in (">", ">=")
-        and constant in (0, 1))
+    if (unequal and (constant in (0, -1) or isinstance(other, code.Sequence))) or (
+        operator in (">", ">=") and constant in (0, 1)
     ):
         return (), (GuardKind.RANK,)
     if equal or unequal:
@@ -201,8 +192,8 @@ def _rank(
 
 def _counts(word: str) -> bool:
     return bool(
-        naming.STEP_INDEX.match(word)
-        or naming.EPOCH_INDEX.match(word)
+        naming.STEP_INDEX.search(word)
+        or naming.EPOCH_INDEX.search(word)
         or "step" in word.lower()
         or "iter" in word.lower()
         or "epoch" in word.lower()
@@ -252,7 +243,7 @@ def _named(test: code.Expression, evaluate: Evaluate, rank_names: frozenset[str]
     if naming.RANK.search(word) and not isinstance(test, code.Call):
         # `if rank:` is true on the others
         return (), (GuardKind.RANK,)
-    if word in ("is_available", "device_count", "is_cuda") or naming.CUDA.match(word):
+    if word in ("is_available", "device_count", "is_cuda") or naming.CUDA.search(word):
         if word.lower().startswith(("no_", "_no_")):
             return (GuardKind.NOT_DEVICE,), (GuardKind.DEVICE,)
         return (GuardKind.DEVICE,), (GuardKind.NOT_DEVICE,)
@@ -262,7 +253,7 @@ def _named(test: code.Expression, evaluate: Evaluate, rank_names: frozenset[str]
         return (GuardKind.DEBUG,), ()
     if naming.FIRST.search(word) and not isinstance(value, Const | Option):
         return (GuardKind.FIRST,), ()
-    if naming.PHASE.match(word):
+    if naming.PHASE.search(word):
         training = "train" in word.lower()
         return ((GuardKind.TRAINING,), (GuardKind.EVALUATION,)) if training else ((GuardKind.EVALUATION,), ())
     if naming.INTERVAL.search(word) and isinstance(test, code.Call):

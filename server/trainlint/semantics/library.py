@@ -71,6 +71,19 @@ def canonical(name: str) -> str:
     return known
 
 
+KNOWN_PACKAGES = {
+    "torch",
+    "torchvision",
+    "accelerate",
+    "transformers",
+    "pytorch_lightning",
+    "lightning",
+    "lightning_fabric",
+    "deepspeed",
+    "trl",
+    "peft",
+}
+"""Packages whose own code is not looked into: what their names mean is written here."""
 DATA_LOADERS = {
     "torch.utils.data.DataLoader",
     "torch_geometric.loader.DataLoader",

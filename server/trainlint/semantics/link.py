@@ -35,18 +35,50 @@ from trainlint.semantics.project import (
     Transfer,
     Wrapping,
 )
-from trainlint.semantics.state import Frame, LoopRun, ModuleState, Role, Root, Run, Where
+from trainlint.semantics.state import Frame, LoopRun, ModuleState, Role, Root, Run, Units, Where
+from trainlint.semantics.text import describe
 from trainlint.semantics.values import NUMBER, Bound, Class, Function, Instance
 from trainlint.semantics.vocabulary import Framework, GuardKind, Known, Region
 
 _RECURSION = 12_000
 """Deep enough for calls followed 24 deep through nested statements; the interpreter's own frames are small."""
 _WORTH_WALKING = frozenset(
-    ["backward", "step", "DataLoader", "DataParallel", "DistributedDataParallel", "DDP", "FullyShardedDataParallel", "fully_shard", "Trainer", "fit", "Accelerator", "Fabric", "deepspeed", "set_detect_anomaly", "detect_anomaly", "environ", "init_process_group", "training_step"]
+    [
+        "backward",
+        "step",
+        "DataLoader",
+        "DataParallel",
+        "DistributedDataParallel",
+        "DDP",
+        "FullyShardedDataParallel",
+        "fully_shard",
+        "Trainer",
+        "fit",
+        "Accelerator",
+        "Fabric",
+        "deepspeed",
+        "set_detect_anomaly",
+        "detect_anomaly",
+        "environ",
+        "init_process_group",
+        "training_step",
+    ]
 )
+_FRAMEWORK_CLASSES = frozenset({"LightningModule", "Trainer", "LightningDataModule", "Callback"})
 _DISTRIBUTES = frozenset(
-    ["init_process_group", "DistributedDataParallel", "DDP", "FullyShardedDataParallel", "fully_shard", "Accelerator", "Fabric", "deepspeed"]
+    [
+        "init_process_group",
+        "DistributedDataParallel",
+        "DDP",
+        "FullyShardedDataParallel",
+        "fully_shard",
+        "Accelerator",
+        "Fabric",
+        "deepspeed",
+    ]
 )
+_TEXTS = frozenset({"text", "operand"})
+"""Fields that hold lowered code until a record is made of them, since most never are."""
 _QUOTED = re.compile(r'"([A-Za-z_]\w*)"')
 
 
@@ -96,11 +128,36 @@ class _Linker:
         self.bodies: dict[tuple[Path, int], code.Block] = {}
         self.flows: dict[tuple[Path, int], tuple[frozenset[str], frozenset[str]]] = {}
 
+        self.decoded: dict[Path, Units] = {}
+        self.imports = {path: self._imports_of(path) for path in files}
+
+    def _imports_of(self, path: Path) -> frozenset[Path]:
+        found: set[Path] = set()
+        for item in self.files[path].imports:
+            found.update(self.map.resolve(path, item.module, item.level, item.names))
+        return frozenset(found & self.files.keys())
+
+    def _closure(self, path: Path) -> frozenset[Path]:
+        """The files that a file imports, directly or not, itself included."""
+        found = {path}
+        waiting = [path]
+        while waiting:
+            for imported in self.imports[waiting.pop()] - found:
+                found.add(imported)
+                waiting.append(imported)
+        return frozenset(found)
+
+    def _units(self, path: Path) -> Units:
+        units = self.decoded.get(path)
+        if units is None:
+            units = self.decoded[path] = statements.decode_units(self.files[path])
+        return units
+
     def project(self) -> Project:
         for path in self._entry_paths():
             self._run_entry(path)
         for path in sorted(self.files):
-            if not any(path in run.modules and run.modules[path].started for run in self.runs):
+            if not any(path in run.closure for run in self.runs):
                 self._run_entry(path)
         for run in self.runs:
             self.reached |= run.reached
@@ -117,10 +174,7 @@ class _Linker:
 
     def _entry_paths(self) -> list[Path]:
         """Files that are started: those that ask whether they are `__main__`, then those that no other imports."""
-        imported: set[Path] = set()
-        for path, facts in self.files.items():
-            for item in facts.imports:
-                imported.update(self.map.resolve(path, item.module, item.level, item.names))
+        imported = set().union(*self.imports.values())
         mains = [path for path in sorted(self.files) if self._is_main(path)]
         others = [path for path in sorted(self.files) if path not in imported and path not in mains]
         return mains + others
@@ -135,6 +189,9 @@ class _Linker:
             facts=self.files,
             map=self.map,
             options=self.options,
+            units=self._units,
+            run_units=statements.run_units,
+            closure=self._closure(path),
             rank_names=frozenset(self.options.rank_guards),
             bodies=self.bodies,
             name_flows=self.flows,
@@ -145,8 +202,7 @@ class _Linker:
         module.is_main = True
         module.started = True
         self.runs.append(run)
-        where = Where(Root(Role.PROGRAM), calls=((module.name, 0),))
-        statements.load(None, module, where, run)
+        statements.run_module(run, module)
 
     # ------------------------------------------------------------------------------------------ functions not reached
 
@@ -155,16 +211,30 @@ class _Linker:
         missing = [index for index in range(len(facts.functions)) if (path, index) not in self.reached]
         if not missing:
             return
-        run = next((run for run in self.runs if path in run.modules and run.modules[path].started), None)
-        if run is None:
-            return
+        run = next(run for run in self.runs if path in run.closure)
         if run.entry.cuda is Known.UNKNOWN and "cuda" in _mentions(run):
             run.entry.cuda = Known.YES
-        module = run.modules[path]
+        candidates = [index for index in missing if self._may_matter(facts, index)]
+        if not candidates:
+            return
+        module = run.module(path)
         run.statements, run.exhausted = 0, False
-        for index in self._in_calling_order(facts, missing):
+        statements.run_module(run, module)
+        for index in self._in_calling_order(facts, candidates):
             if (path, index) not in run.reached:
                 self._run_function(run, module, index)
+
+    def _may_matter(self, facts: ModuleFacts, index: int) -> bool:
+        """Whether a function could be worth walking, by what is known without its class."""
+        name = facts.functions[index].qualname.rpartition(".")[2]
+        if (
+            name in ("forward", "__getitem__", "__iter__", "__call__")
+            or "collate" in name
+            or name in self.options.step_functions
+        ):
+            return True
+        mentions = facts.functions[index].mentions
+        return bool(mentions & _WORTH_WALKING) or bool(facts.mentions & _FRAMEWORK_CLASSES)
 
     def _in_calling_order(self, facts: ModuleFacts, missing: list[int]) -> list[int]:
         """Functions that no other of them names come first, so that the others are reached with known arguments."""
@@ -273,10 +343,9 @@ def _derives(cls: Class, owner: Class, depth: int = 0) -> bool:
 
 def _mentions(run: Run) -> frozenset[str]:
     """What the files of a run's import closure mention."""
-    found: frozenset[str] = frozenset()
-    for module in run.modules.values():
-        found |= module.facts.all_mentions
-    return found
+    if run.mentions is None:
+        run.mentions = frozenset().union(*(run.facts[path].all_mentions for path in run.closure))
+    return run.mentions
 
 
 # -------------------------------------------------------------------------------------------------------- finishing
@@ -329,6 +398,10 @@ class _Finisher:
 
     def _make(self, pending: tuple[Any, dict[str, Any], Where]) -> Any:
         make, fields, where = pending
+        fields = {
+            name: describe(value) if name in _TEXTS and not isinstance(value, str) else value
+            for name, value in fields.items()
+        }
         context = contexts.context_of(where, self.run.entry)
         if make is records.kept_graph:
             index = contexts.step_index(where)
@@ -381,10 +454,8 @@ class _Finisher:
     def _use_by_hand(self, loader: Loader, context: Any, where: Where) -> None:
         if any(use.region is Region.TRAINING for use in loader.uses):
             return
-        evaluation = (
-            context.region is Region.EVALUATION
-            or (naming.EVALUATION.search(loader.name.rpartition(".")[2])
-            and "train" not in loader.name)
+        evaluation = context.region is Region.EVALUATION or (
+            naming.EVALUATION.search(loader.name.rpartition(".")[2]) and "train" not in loader.name
         )
         region = Region.EVALUATION if evaluation or not self.run.entry.trains else Region.TRAINING
         rare = any(guard.kind is GuardKind.EXCEPTIONAL for guard in where.guards)

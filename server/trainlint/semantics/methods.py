@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from trainlint.semantics import calls, code, expressions, frameworks, library, naming, packages, tensors
 from trainlint.semantics.project import Call, Report, ReportKind, SyncKind, Tokenization, TokenizerWork
 from trainlint.semantics.state import Frame, Role
-from trainlint.semantics.text import describe, dotted
+from trainlint.semantics.text import dotted
 from trainlint.semantics.values import (
     ARRAY,
     NONE,
@@ -52,7 +52,7 @@ def record_call(frame: Frame, name: str, given: Given, node: code.Call | None, r
         name,
         name=name,
         site=frame.site(node.at),
-        text=describe(node),
+        text=node,
         arguments=given.arguments(name),
         receiver=receiver,
         stands_alone=frame.standing_alone == node.at,
@@ -77,7 +77,7 @@ def record_report(
         name,
         kind=kind,
         site=frame.site(node.at),
-        text=describe(node),
+        text=node,
         name=name,
         arguments=given.arguments(name),
         rank_aware=aware,
@@ -114,7 +114,7 @@ def record_tokenization(
         frame,
         "tokenize",
         site=frame.site(node.at),
-        text=describe(node),
+        text=node,
         library=kind,
         work=work,
         arguments=given.arguments(),
@@ -134,7 +134,15 @@ def _is_cached(frame: Frame) -> bool:
         calls.is_reference(item, *caches) or (isinstance(item, Object) and item.type == "cache")
         for item in function.decorators
     )
-    return decorated or any("cache" in guard.text.lower() for guard in frame.where.guards)
+    return decorated or any(_names_cache(guard.test) for guard in frame.where.guards)
+
+
+def _names_cache(test: object) -> bool:
+    return any(
+        "cache" in (item.id if isinstance(item, code.Name) else item.name).lower()
+        for item in code.walk(test)
+        if isinstance(item, code.Name | code.Attribute)
+    )
 
 
 # ----------------------------------------------------------------------------------------------------- dispatching

@@ -5,6 +5,7 @@ Whatever is inferred here is marked as not proved, which lowers a finding's conf
 
 from __future__ import annotations
 
+import functools
 import re
 
 from trainlint.semantics.values import (
@@ -19,94 +20,113 @@ from trainlint.semantics.values import (
 )
 from trainlint.semantics.vocabulary import Place
 
-MODULE = re.compile(
+
+class Idiom:
+    """A pattern of names; answers are kept, since the same few names are asked for all the time."""
+
+    __slots__ = ("_known", "_pattern")
+
+    def __init__(self, pattern: str, flags: int = 0) -> None:
+        self._pattern = re.compile(pattern, flags)
+        self._known: dict[str, bool] = {}
+
+    def search(self, name: str) -> bool:
+        """Whether `name` follows the idiom."""
+        known = self._known.get(name)
+        if known is None:
+            known = self._known[name] = self._pattern.search(name) is not None
+        return known
+
+
+MODULE = Idiom(
     r"^_?(model|net|network|module|encoder|decoder|generator|discriminator|backbone|critic|actor|classifier|policy"
     r"|teacher|student|unet|vae|gan|transformer|resnet)s?$|^(net|model)_?[a-z0-9]{1,2}$|_(model|net|network|encoder|decoder)$"
     r"|^model_|^net[A-Z]$|^ddp_model$",
 )
-CRITERION = re.compile(
+CRITERION = Idiom(
     r"criterion|criteria|loss_?(fn|func|function|f)$|^(compute|calc|get|calculate)_?loss|_loss_?(fn|func)$|_criterion$"
 )
-LOSS = re.compile(r"(^|_)loss(es)?($|_)|^(err|error)[A-Z_]|^loss[A-Z0-9_]")
-OPTIMIZER = re.compile(r"(^|_)optim(izer)?s?($|_|[A-Z0-9])|^opt(_?[a-zA-Z0-9]{1,2})?$|^optimizer|_opt$|solver")
-SCHEDULER = re.compile(r"sched|(^|_)lr($|_)|annealer|warmup")
-SCALER = re.compile(r"(^|_)scaler$")
-LOADER = re.compile(r"(data_?)?loader|^dl$|_dl$|^(train|val|valid|test|eval)_?(iter|iterator|dataloader)$|dataloader")
-DEVICE = re.compile(r"^_?(device|dev|gpu|cuda_device)s?$|_device$")
-RANK = re.compile(
+LOSS = Idiom(r"(^|_)loss(es)?($|_)|^(err|error)[A-Z_]|^loss[A-Z0-9_]")
+OPTIMIZER = Idiom(r"(^|_)optim(izer)?s?($|_|[A-Z0-9])|^opt(_?[a-zA-Z0-9]{1,2})?$|^optimizer|_opt$|solver")
+SCHEDULER = Idiom(r"sched|(^|_)lr($|_)|annealer|warmup")
+SCALER = Idiom(r"(^|_)scaler$")
+LOADER = Idiom(r"(data_?)?loader|^dl$|_dl$|^(train|val|valid|test|eval)_?(iter|iterator|dataloader)$|dataloader")
+DEVICE = Idiom(r"^_?(device|dev|gpu|cuda_device)s?$|_device$")
+RANK = Idiom(
     r"^_?(ddp_|global_|local_|node_|world_|proc_|dp_|my_)?rank$|^(proc_id|process_index|local_process_index|global_rank)$"
 )
-MAIN_PROCESS = re.compile(
+MAIN_PROCESS = Idiom(
     r"(is_?)?(main|master|primary|root|chief)_?(process|proc|rank|node|worker)|is_(main|master|root|primary|chief)$|is_global_zero"
     r"|is_rank_?(zero|0)|rank_?zero|is_local_master|is_first_rank|is_logger$|is_local_main|is_log_rank|is_world_process_zero"
     r"|is_local_process_zero|should_log_rank|on_main",
     re.IGNORECASE,
 )
-TOKENIZER = re.compile(
+TOKENIZER = Idiom(
     r"tokeni[sz]er|(^|_)tok(eni[sz]e)?$|^(sp|spm|sp_model|bpe|_bpe)$|sentencepiece|wordpiece", re.IGNORECASE
 )
-EVALUATION = re.compile(
+EVALUATION = Idiom(
     r"(^|_)(eval|evaluate|evaluation|evaluator|val|valid|validate|validation|validator|test|testing|infer|inference|predict|prediction"
     r"|sample|generate|benchmark)(_|$|\d)",
     re.IGNORECASE,
 )
-TRAINING = re.compile(r"train|fit|(^|_)(run|step|epoch|update|optimi[sz]e)(_|$)", re.IGNORECASE)
-STEP_INDEX = re.compile(
+TRAINING = Idiom(r"train|fit|(^|_)(run|step|epoch|update|optimi[sz]e)(_|$)", re.IGNORECASE)
+STEP_INDEX = Idiom(
     r"^_?(i|j|it|n|idx|step|steps|iter|iters|iteration|iterations|batch|batch_?(i|id|idx|index|num|no|nb)|b|bi|ni|niter|n_iter|iter_?num"
     r"|iter_?(count|idx|i)|global_?step|global_?iter|total_?(step|iter)s?|current_?(step|iter)|cur_?(step|iter)|num_?(steps?|updates?|batches)|count|counter"
     r"|step_?(num|idx|i|count)|data_iter_step|t|k|n_steps?|local_step|optimi[sz]er_step|train_step|updates?)$",
     re.IGNORECASE,
 )
-EPOCH_INDEX = re.compile(r"^_?(epoch|ep|epoch_?(i|id|idx|num|no)|e|current_epoch|cur_epoch)s?$", re.IGNORECASE)
-ACCUMULATION = re.compile(
+EPOCH_INDEX = Idiom(r"^_?(epoch|ep|epoch_?(i|id|idx|num|no)|e|current_epoch|cur_epoch)s?$", re.IGNORECASE)
+ACCUMULATION = Idiom(
     r"accum|grad_?acc|gradient_?acc|_acc_|update_?freq|micro_?(batch|step)|iter_?size|virtual_batch|backward_?(freq|every|passes)|batch_split"
     r"|acc_?steps?$|gas$|step_every|update_?(every|interval)",
     re.IGNORECASE,
 )
-INTERVAL = re.compile(
+INTERVAL = Idiom(
     r"interval|every|freq|frequency|period|log_?steps?|logging_?steps?|print_?steps?|eval_?steps?|save_?steps?|report|display|cadence"
     r"|save_iter|print_iter|eval_iter|log_iter|n_log|summary_steps?|checkpoint_steps?",
     re.IGNORECASE,
 )
-SHOULD = re.compile(
+SHOULD = Idiom(
     r"(^|_)(should|do|is|time_to|need_to|needs|will|must|can)_?(log|print|save|eval|evaluate|report|checkpoint|validate|display|sample|visuali[sz]e|sync)"
     r"|(log|print|save|eval|report)_(now|this_step|due|time)$|is_(log|print|eval|save)\w*_(step|iter)",
     re.IGNORECASE,
 )
-DEBUG = re.compile(r"debug|sanity|detect_?anomaly|(^|_)profil(e|er|ing)($|_)", re.IGNORECASE)
-DISTRIBUTED = re.compile(
+DEBUG = Idiom(r"debug|sanity|detect_?anomaly|(^|_)profil(e|er|ing)($|_)", re.IGNORECASE)
+DISTRIBUTED = Idiom(
     r"distributed|multi_?gpu|(^|_)(ddp|fsdp)($|_)|(^|_)is_dist|use_dist|parallel|multiprocessing", re.IGNORECASE
 )
-WORLD_SIZE = re.compile(
+WORLD_SIZE = Idiom(
     r"world_?size|n_?gpus?$|num_?gpus?$|num_processes|num_replicas|device_?count|ngpus_per_node|ddp_world_size",
     re.IGNORECASE,
 )
-CUDA = re.compile(r"^_?(use_|with_|has_|is_|no_)?(cuda|gpus?|accel|accelerator)(_available|_enabled)?$", re.IGNORECASE)
-PHASE = re.compile(
+CUDA = Idiom(r"^_?(use_|with_|has_|is_|no_)?(cuda|gpus?|accel|accelerator)(_available|_enabled)?$", re.IGNORECASE)
+PHASE = Idiom(
     r"^_?(phase|mode|split|stage|is_?train(ing)?|training|train|is_?eval|eval(uate)?|test|validate|eval_only|is_test|inference|do_train|do_eval|testing)$",
     re.IGNORECASE,
 )
-FIRST = re.compile(r"(^|_)(first|is_first|last|is_last|final|is_final|initial)(_|$)", re.IGNORECASE)
-BUFFER = re.compile(r"queue|buffer|deque|window|history_buffer", re.IGNORECASE)
-CONFIG = re.compile(
+FIRST = Idiom(r"(^|_)(first|is_first|last|is_last|final|is_final|initial)(_|$)", re.IGNORECASE)
+BUFFER = Idiom(r"queue|buffer|deque|window|history_buffer", re.IGNORECASE)
+CONFIG = Idiom(
     r"^_?(args|opt|opts|cfg|config|conf|hparams|hp|hps|params|flags|FLAGS|options|settings|model_args|training_args|train_config|data_args|hyp|C)$|_(config|cfg|args|opts|conf)$"
 )
-LOGGER = re.compile(r"^_?(logger|log|LOGGER|LOG|logging|_logger)$|_logger$")
-TRACKER = re.compile(
+LOGGER = Idiom(r"^_?(logger|log|LOGGER|LOG|logging|_logger)$|_logger$")
+TRACKER = Idiom(
     r"^_?(writer|tb|tb_writer|tensorboard|summary_writer|sw|wandb|tracker|tb_logger|wandb_logger|wandb_run|mlflow|comet|neptune|swanlab|log_writer|writer_dict|experiment)$"
     r"|_writer$|^writer_|summary_?writer",
     re.IGNORECASE,
 )
-PROGRESS = re.compile(
+PROGRESS = Idiom(
     r"^_?(pbar|progress|progress_bar|bar|prog_bar|tqdm_bar|t_bar|tbar|epoch_iterator|train_bar|batch_bar|prog)$|_(pbar|bar)$"
 )
-BATCH = re.compile(
+BATCH = Idiom(
     r"^_?(batch|inputs?|images?|imgs?|targets?|labels?|samples?|data|x|y|xb|yb|input_ids|attention_mask|features?|tokens|real|minibatch)s?$"
 )
-DATASET = re.compile(r"(^|_)data_?sets?$|^ds$|_ds$")
-SAMPLER = re.compile(r"sampler")
+DATASET = Idiom(r"(^|_)data_?sets?$|^ds$|_ds$")
+SAMPLER = Idiom(r"sampler")
 
 
+@functools.cache
 def infer(name: str) -> Value:
     """What a value of unknown origin called `name` is likely to be; UNKNOWN where the name says nothing."""
     for pattern, value in _INFERRED:
@@ -115,7 +135,7 @@ def infer(name: str) -> Value:
     return UNKNOWN
 
 
-_INFERRED: tuple[tuple[re.Pattern[str], Value], ...] = (
+_INFERRED: tuple[tuple[Idiom, Value], ...] = (
     (CONFIG, Option("config")),
     (RANK, Host("rank")),
     (SCHEDULER, Object("torch.optim.lr_scheduler.LRScheduler", proved=False)),
@@ -136,7 +156,7 @@ _INFERRED: tuple[tuple[re.Pattern[str], Value], ...] = (
 
 
 def loss_named(name: str) -> bool:
-    return bool(LOSS.search(name))
+    return LOSS.search(name)
 
 
 def inferred_tensor(place: Place, keeps_graph: bool = False) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -63,10 +64,13 @@ def call_reference(frame: Frame, name: str, given: Given, node: code.Call | None
     exact = _EXACT.get(name)
     if exact is not None:
         return exact(frame, given, node)
-    for accepts, make in _KINDS:
-        if accepts(name):
-            return make(frame, name, given, node)
-    return _by_package(frame, name, given, node)
+    return _maker(name)(frame, name, given, node)
+
+
+@functools.cache
+def _maker(name: str) -> _Make:
+    """What makes of a call of `name` what it makes; asked once a name."""
+    return next((make for accepts, make in _KINDS if accepts(name)), _by_package)
 
 
 def _by_package(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
@@ -658,7 +662,7 @@ def _record_wrapping(frame: Frame, name: str, given: Given, node: code.Call | No
         frame,
         name,
         site=frame.site(node.at),
-        text=describe(node),
+        text=node,
         library=name,
         arguments=given.arguments(name),
         model=model,

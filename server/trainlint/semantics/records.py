@@ -8,7 +8,7 @@ from trainlint.semantics import calls, code
 from trainlint.semantics.context import Context
 from trainlint.semantics.project import Checkpoint, KeptGraph, LoaderUse, Site
 from trainlint.semantics.state import Frame, Where
-from trainlint.semantics.text import describe, dotted
+from trainlint.semantics.text import dotted
 from trainlint.semantics.values import (
     Choice,
     Function,
@@ -62,7 +62,7 @@ def note_kept_graph(
         frame,
         "kept",
         site=frame.site(node.at),  # type: ignore[union-attr]
-        text=describe(node),
+        text=node,
         value_site=frame.site(added.at),  # type: ignore[union-attr]
         target=path,
         backpropagated=path in frame.backpropagated,
@@ -100,7 +100,7 @@ def note_checkpoint(frame: Frame, given: Given, node: code.Call | None) -> None:
         frame,
         "save",
         site=frame.site(node.at),
-        text=describe(node),
+        text=node,
         content=content,
         holds_model="model" in kinds,
         holds_optimizer="optimizer" in kinds,
@@ -264,14 +264,12 @@ def _submodules_used(model: Instance, branch: object) -> set[str]:
     for item in code.walk(branch):
         if isinstance(item, code.Attribute) and isinstance(item.value, code.Name) and item.value.id == "self":
             value = model.attributes.get(item.name)
-            layer = (
-                (isinstance(value, Instance)
-                and calls.is_module_class(value.cls))
-                or (isinstance(value, Object)
+            layer = (isinstance(value, Instance) and calls.is_module_class(value.cls)) or (
+                isinstance(value, Object)
                 and value.type == "torch.nn.Module"
                 and not value.origin.rpartition(".")[2].startswith(
                     ("ReLU", "Dropout", "GELU", "SiLU", "Sigmoid", "Tanh", "Softmax", "MaxPool", "AvgPool", "Identity")
-                ))
+                )
             )
             if layer:
                 names.add(item.name)

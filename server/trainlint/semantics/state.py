@@ -91,10 +91,14 @@ class Standing:
     """A guard in force, with the number of loops that were open when it was met."""
 
     kind: GuardKind
-    text: str
+    test: object
+    """The condition, as lowered code or as text."""
     depth: int
     ends_from: int | None = None
     """For EXCEPTIONAL branches that leave loops: the outermost loop, by index, that the branch ends."""
+
+
+_WITHOUT_EFFECT = frozenset({GuardKind.FLAG, GuardKind.TRAINING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,15 +115,42 @@ class Where:
     autocast: str = ""
     """dtype of the autocast in effect, or "on"; empty without one."""
 
+    def guarded(self, *standing: Standing) -> Where:
+        """The same circumstances under further guards."""
+        return Where(self.root, self.loops, self.guards + standing, self.calls, self.grad, self.no_sync, self.autocast)
+
+    def guard_key(self) -> tuple[tuple[GuardKind, int], ...]:
+        """What of the guards makes a difference to how often code runs."""
+        return tuple([(guard.kind, guard.depth) for guard in self.guards if guard.kind not in _WITHOUT_EFFECT])
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """The top-level statements of a file, decoded once for all entry points."""
+
+    statements: tuple[code.Statement, ...]
+    binders: Mapping[str, tuple[int, ...]]
+    """For each global name, the statements that bind it, by index."""
+    stars: tuple[code.ImportFrom, ...]
+    effects: tuple[int, ...]
+    """Statements that change something beyond the module's own names: the environment, a global switch."""
+
 
 @dataclass(eq=False)
 class ModuleState:
-    """A module as one entry point has it in memory."""
+    """A module as one entry point has it in memory.
+
+    The entry point's own module is run from top to bottom. An imported one is run statement by statement as its names
+    are asked for: most of a code base is never touched by a given script.
+    """
 
     path: Path
     name: str
     facts: ModuleFacts
+    units: Units
     variables: dict[str, Value] = field(default_factory=dict)
+    ran: set[int] = field(default_factory=set)
+    """Statements that were run, by index."""
     started: bool = False
     is_main: bool = False
     defined: dict[int, Function] = field(default_factory=dict)
@@ -175,7 +206,7 @@ class Frame:
                 if name in frame.variables:
                     return frame.variables[name]
                 frame = frame.enclosing
-        return self.module.variables.get(name)
+        return self.run.find_global(self.module, name)
 
     def bind(self, name: str, value: Value) -> None:
         if name in self.globals:
@@ -202,6 +233,12 @@ class Run:
     facts: Mapping[Path, ModuleFacts]
     map: ModuleMap
     options: LinkOptions
+    units: Callable[[Path], Units]
+    """The decoded statements of a file."""
+    run_units: Callable[[Run, ModuleState, str], Value | None]
+    """Runs the statements of a module that bind a name, and returns what it is bound to."""
+    closure: frozenset[Path] = frozenset()
+    """The files that the entry point imports, directly or not, itself included."""
     modules: dict[Path, ModuleState] = field(default_factory=dict)
     instances: dict[tuple[object, ...], Instance] = field(default_factory=dict)
     memo: dict[tuple[object, ...], Value] = field(default_factory=dict)
@@ -228,14 +265,24 @@ class Run:
     framework_loaders: list[tuple[Loader, bool]] = field(default_factory=list)
     """Loaders that a framework iterates, with whether it trains on them."""
     roots: dict[tuple[Role, bool, bool], Root] = field(default_factory=dict)
+    mentions: frozenset[str] | None = None
+    """What the files of the closure mention, once it was asked for."""
     rank_names: frozenset[str] = frozenset()
     """Names that the configuration says are true on one rank only."""
-    star_imports: dict[Path, list[str]] = field(default_factory=dict)
     bodies: dict[tuple[Path, int], code.Block] = field(default_factory=dict)
     name_flows: dict[tuple[Path, int], tuple[frozenset[str], frozenset[str]]] = field(default_factory=dict)
+    searching: set[tuple[Path, str]] = field(default_factory=set)
+    """Names that are being looked for through star imports, so that circles end."""
     datasets_seen: set[int] = field(default_factory=set)
     statements: int = 0
     exhausted: bool = False
+
+    def find_global(self, module: ModuleState, name: str) -> Value | None:
+        """A global of a module; the statements that bind it are run now if they were not before."""
+        found = module.variables.get(name)
+        if found is None and not module.is_main:
+            return self.run_units(self, module, name)
+        return found
 
     def body(self, module: ModuleState, index: int) -> code.Block:
         """The body of a function, decoded once."""
@@ -249,7 +296,8 @@ class Run:
         """The state of a module of the project; it may not have run yet."""
         state = self.modules.get(path)
         if state is None:
-            state = self.modules[path] = ModuleState(path, self.map.module_name(path) or path.stem, self.facts[path])
+            name = self.map.module_name(path) or path.stem
+            state = self.modules[path] = ModuleState(path, name, self.facts[path], self.units(path))
         return state
 
     def root(self, role: Role, *, assumed: bool = False, trains: bool = True) -> Root:
@@ -280,7 +328,7 @@ class Run:
             fields.get("site"),
             key,
             tuple(id(loop) for loop in where.loops),
-            tuple((guard.kind, guard.depth) for guard in where.guards),
+            where.guard_key(),
             where.calls,
             where.root.role,
         )

@@ -58,9 +58,9 @@ def sync(
         kind,
         kind=kind,
         site=site or frame.site(node.at),  # type: ignore[union-attr]
-        text=describe(node),
+        text=node,
         value=value,
-        operand=describe(operand) if operand is not None else "",
+        operand=operand if operand is not None else "",
         accumulated=frame.accumulating,
     )
 
@@ -162,7 +162,7 @@ def as_device(value: Value) -> DeviceValue | None:
     if isinstance(value, Object) and value.type == "device-text":
         return DeviceValue(cuda=True)
     if isinstance(value, Option) and (
-        naming.DEVICE.search(value.name) or naming.RANK.search(value.name) or naming.CUDA.match(value.name)
+        naming.DEVICE.search(value.name) or naming.RANK.search(value.name) or naming.CUDA.search(value.name)
     ):
         return DeviceValue(cuda=True, cpu=True, proved=False)
     return None
@@ -283,7 +283,7 @@ def _record_transfer(
         frame,
         "transfer",
         site=frame.site(node.at),
-        text=describe(node),
+        text=node,
         value=value,
         target=target,
         non_blocking=blocking,
