@@ -141,13 +141,16 @@ class Lowering:
             if lowered is not None:
                 rows.append(row)
                 lines.append(_dump(lowered))
-        return ModuleFacts(
+        facts = ModuleFacts(
             tuple(self._functions),
             tuple(rows),
             tuple(self._imports),
             frozenset(self._mentions),
             (*lines, *self._bodies),
         )
+        # The tables hold methods of this object: a cycle that would keep the tree while the collector is off.
+        self.__dict__.clear()
+        return facts
 
     def _unit(self, node: cst.CSTNode, mirror: Mirror) -> tuple[int, code.Statement | None]:
         if mirror is not UNPLACED:
