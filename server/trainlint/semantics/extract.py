@@ -17,7 +17,7 @@ import libcst as cst
 
 from trainlint.semantics.facts import ModuleFacts
 from trainlint.semantics.lowering import Lowering
-from trainlint.semantics.nesting import MOST_BRACKETS, deepest_bracket
+from trainlint.semantics.nesting import too_deep
 
 WATCHED: frozenset[str] = frozenset(
     """
@@ -29,6 +29,10 @@ WATCHED: frozenset[str] = frozenset(
     """.split()  # noqa: SIM905
 )
 """Names worth knowing of a function without decoding its body."""
+
+
+_LIBCST_PLACE = re.compile(r"error at (\d+):(\d+)")
+"""libcst tells where it stopped in the message only: the row from 1, the column from 0."""
 
 
 class SourceError(Exception):
@@ -58,9 +62,10 @@ def extract(text: str) -> ModuleFacts:
 
 
 def _check(text: str) -> None:
-    depth, offset = deepest_bracket(text)
-    if depth > MOST_BRACKETS:
-        raise SourceError(f"brackets nest deeper than {MOST_BRACKETS} levels", *_row_and_column(text, offset))
+    deep = too_deep(text)
+    if deep is not None:
+        message, offset = deep
+        raise SourceError(message, *_row_and_column(text, offset))
     offset = text.find("\0")
     if offset >= 0:
         raise SourceError("source code cannot contain null bytes", *_row_and_column(text, offset))
@@ -74,10 +79,26 @@ def _row_and_column(text: str, offset: int) -> tuple[int, int]:
 def _parse(text: str) -> cst.Module:
     try:
         return cst.parse_module(text)
-    except cst.ParserSyntaxError as error:
-        raise SourceError(error.message, error.editor_line, error.editor_column) from None
     except Exception as error:
-        raise SourceError(f"cannot parse: {error}", 1, 1) from error
+        raise _source_error(text, error) from None
+
+
+def _source_error(text: str, error: Exception) -> SourceError:
+    """What is wrong with a text that libcst rejects, in Python's words where Python rejects it too."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(text)
+    except SyntaxError as other:
+        return SourceError(other.msg, max(other.lineno or 1, 1), max(other.offset or 1, 1))
+    except (ValueError, RecursionError, MemoryError):
+        pass
+    if not isinstance(error, cst.ParserSyntaxError):
+        return SourceError(f"cannot parse: {error}", 1, 1)
+    place = _LIBCST_PLACE.search(error.message)
+    if place is None:
+        return SourceError(error.message, error.editor_line, error.editor_column)
+    return SourceError("invalid syntax", int(place[1]), int(place[2]) + 1)
 
 
 def _parse_ast(text: str) -> ast.Module | None:

@@ -1,4 +1,7 @@
-"""A check of the text before any parser sees it: libcst ends the process where code nests too deep for its stack."""
+"""A check of the text before any parser sees it: libcst ends the process where code nests too deep for its stack.
+
+The limits suit a stack of 8 MiB, the usual one of a main thread; a parse belongs on no smaller one.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,19 @@ import re
 
 MOST_BRACKETS = 150
 """Deepest nesting of brackets, those inside f-strings included; libcst needs about 5 KiB of stack for each."""
+LONGEST_CHAIN = 1_500
+"""Most operators, attributes, calls and conditionals that one expression may chain. libcst's time for a chain of "+"
+grows with the square of its length, a second for 2,000, and from 5,000 on some kinds of chain end the process."""
+MOST_ELIFS = 6_000
+"""Most `elif`s of a file; 20,000 in one chain end the process."""
+_LAMBDA_WEIGHT = 8
+"""A lambda takes about as much stack as so many operators."""
+
+_LONG_ROW = 3_000
+_LONG_BRACKET = 12_000
+_MANY_CONTINUATIONS = 500
+"""Rows, bracketed regions and runs of continued rows below these sizes, in characters, hold no chain that is too long
+for the stack."""
 
 _TOKEN = re.compile(
     r"""
@@ -17,26 +33,49 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+_LINK = re.compile(
+    _TOKEN.pattern
+    + r"""
+    | ,
+    | (?P<continued>\\(?:\r\n?|\n))
+    | (?P<row_end>[\r\n;])
+    | (?P<lambda>\blambda\b)
+    | (?P<operator>\b(?:and|or|not|if|await)\b | \*\* | // | << | >> | [-+*/%@|&^~.])
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_LONG_ROWS = re.compile(rf"[^\r\n]{{{_LONG_ROW}}}")
+_ELIF = re.compile(r"^[ \t\f]*elif\b", re.MULTILINE)
 _BRACKET = re.compile(r"[()\[\]{}]")
 _OPENING = frozenset("([{")
+_CLOSING = frozenset(")]}")
 
 
-def deepest_bracket(text: str) -> tuple[int, int]:
-    """Return how deep brackets nest, and the offset where they first nest that deep."""
-    depth = deepest = where = 0
+def too_deep(text: str) -> tuple[str, int] | None:
+    """Say what nests too deep, and the offset where; None where the text may be parsed."""
+    depth = start = longest = 0
     for token in _TOKEN.finditer(text):
-        first = text[token.start()]
+        offset = token.start()
+        first = text[offset]
         if first in _OPENING:
+            if not depth:
+                start = offset
             depth += 1
-            if depth > deepest:
-                deepest, where = depth, token.start()
-        elif first in ")]}":
+            inside = 0
+        elif first in _CLOSING:
             depth = max(depth - 1, 0)
+            if not depth:
+                longest = max(longest, offset - start)
+            continue
         elif first in "fFrRtT":
             inside = _depth_inside(token.group())
-            if depth + inside > deepest:
-                deepest, where = depth + inside, token.start()
-    return deepest, where
+        else:
+            continue
+        if depth + inside > MOST_BRACKETS:
+            return f"brackets nest deeper than {MOST_BRACKETS} levels", offset
+    if depth:
+        longest = max(longest, len(text) - start)
+    return _long_chain(text, longest)
 
 
 def _depth_inside(string: str) -> int:
@@ -45,3 +84,42 @@ def _depth_inside(string: str) -> int:
         depth += 1 if bracket in _OPENING else -1
         deepest = max(deepest, depth)
     return deepest
+
+
+def _long_chain(text: str, longest_bracket: int) -> tuple[str, int] | None:
+    elifs = list(_ELIF.finditer(text)) if text.count("elif") > MOST_ELIFS else []
+    if len(elifs) > MOST_ELIFS:
+        return f"more than {MOST_ELIFS} elif branches", elifs[MOST_ELIFS].start()
+    if (
+        longest_bracket > _LONG_BRACKET
+        or text.count("\\\n") + text.count("\\\r") > _MANY_CONTINUATIONS
+        or _LONG_ROWS.search(text) is not None
+    ):
+        offset = _overlong_chain(text)
+        if offset is not None:
+            return f"an expression chains more than {LONGEST_CHAIN} operators", offset
+    return None
+
+
+def _overlong_chain(text: str) -> int | None:
+    """The offset at which an expression has chained too much: what it chains itself, and all the brackets around it."""
+    around: list[int] = []
+    """What the chains of the enclosing brackets had come to when the bracket opened."""
+    length = 0
+    for token in _LINK.finditer(text):
+        kind = token.lastgroup
+        first = text[token.start()]
+        if kind == "operator":
+            length += 1
+        elif kind == "lambda":
+            length += _LAMBDA_WEIGHT
+        elif first in _OPENING:
+            length += 1
+            around.append(length)
+        elif first in _CLOSING and around:
+            length = around.pop()
+        elif first == "," or (kind == "row_end" and not around):
+            length = around[-1] if around else 0
+        if length > LONGEST_CHAIN:
+            return token.start()
+    return None

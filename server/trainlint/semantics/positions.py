@@ -79,7 +79,7 @@ class Printer(CodegenState):
             self._widen_generator(node)  # type: ignore[arg-type]
 
     def _widen_generator(self, call: cst.Call) -> None:
-        """Give a generator expression that is a call's only argument, without brackets of its own, those of the call."""
+        """Give a generator expression that is a call's only argument, and has no brackets, those of the call."""
         value = call.args[0].value if len(call.args) == 1 else None
         if isinstance(value, cst.GeneratorExp) and not value.lpar:
             row, column = self.spans[call.whitespace_before_args][:2]
@@ -132,7 +132,7 @@ def printed_span(spans: dict[cst.CSTNode, Span], node: Any) -> Span:
 
 
 def _slice_end(spans: dict[cst.CSTNode, Span], node: cst.Slice) -> tuple[int, int]:
-    """Where a slice without a step ends: its last colon, or its upper bound; the space behind a colon is not its own."""
+    """Where a slice without a step ends: at its last colon or upper bound, without the space behind a colon."""
     if isinstance(node.second_colon, cst.Colon):
         row, column = spans[node.second_colon.whitespace_before][2:]
         return row, column + 1
