@@ -29,8 +29,9 @@ DEEPEST_CODE = 200
 """Nesting of the arrays of one statement beyond which it is left out; decoding takes three calls for each."""
 _LONGEST_STRING = 200
 _LARGEST_INT = 2**53
-_SHIFT_ROWS = 16
-_SHIFT_COLUMN = 20
+_ROW_SHIFT = 56
+_COLUMN_SHIFT = 20
+_LAST_COLUMN = (1 << _COLUMN_SHIFT) - 1
 
 _HEADER_END = re.compile(rb"(?:[^:#]+|#[^\r\n]*)*:")
 _ROW_END = re.compile(rb"\r\n?|\n")
@@ -192,8 +193,11 @@ class Lowering:
         if self._spans is not None:
             row, column, end_row, end_column = printed_span(self._spans, node)
             return code.pack(row - self._base, column, end_row - self._base, end_column)
-        row = mirror.lineno
-        return code.pack(row - self._base, mirror.col_offset, mirror.end_lineno - self._base, mirror.end_col_offset)
+        row, end_row = mirror.lineno, mirror.end_lineno
+        column, end_column = mirror.col_offset, mirror.end_col_offset
+        if end_row == row and end_column <= _LAST_COLUMN:  # What `pack` does, without the call.
+            return ((row - self._base) << _ROW_SHIFT) | (column << _COLUMN_SHIFT) | end_column  # type: ignore[no-any-return]
+        return code.pack(row - self._base, column, end_row - self._base, end_column)
 
     def _span(self, node: cst.CSTNode, mirror: Mirror) -> Span:
         if self._spans is not None:
@@ -394,9 +398,10 @@ class Lowering:
         at = self._header(node, mirror, None)
         body = self._block(node.body, mirror.body)
         handlers = []
+        handler: Any
         for handler, its_mirror in zip(node.handlers, mirror.handlers, strict=False):
             kind = self._optional(handler.type, its_mirror.type)
-            name = handler.name.name.value if handler.name is not None else None  # type: ignore[union-attr]
+            name = handler.name.name.value if handler.name is not None else None
             handlers.append(code.Handler(kind, name, self._block(handler.body, its_mirror.body)))
         orelse = self._else(node.orelse, mirror.orelse)
         return code.Try(body, tuple(handlers), orelse, self._else(node.finalbody, mirror.finalbody), at)
@@ -427,8 +432,9 @@ class Lowering:
 
     def _aliases(self, nodes: Iterable[cst.ImportAlias], mirrors: Mirror) -> tuple[code.Alias, ...]:
         aliases = []
+        node: Any
         for node, mirror in zip(nodes, mirrors, strict=False):
-            bound = node.asname.name.value if node.asname is not None else None  # type: ignore[union-attr]
+            bound = node.asname.name.value if node.asname is not None else None
             aliases.append(code.Alias(_dotted(node.name), bound, self._at(node, mirror)))
         return tuple(aliases)
 
@@ -710,10 +716,10 @@ class Lowering:
         return code.Sequence("tuple", items, code.pack(row - self._base, column, end_row - self._base, end_column))
 
     def _index(self, element: cst.SubscriptElement, mirror: Mirror) -> code.Expression:
-        key = element.slice
-        if isinstance(key, cst.Index):
+        key: Any = element.slice
+        if key.__class__ is cst.Index:
             if not key.star:
-                return self._lower(key.value, mirror)  # type: ignore[no-any-return]
+                return self._lower(key.value, mirror)
             return code.Starred(self._lower(key.value, mirror.value), self._at(key, mirror))
         lower = self._optional(key.lower, mirror.lower)
         upper = self._optional(key.upper, mirror.upper)
@@ -721,12 +727,12 @@ class Lowering:
 
     def _binary(self, node: cst.BinaryOperation, mirror: Mirror) -> code.Expression:
         """Lower a chain of operators that nests to the left, without recursion."""
-        chain: list[tuple[cst.BinaryOperation, Mirror]] = [(node, mirror)]
-        first: cst.CSTNode = node.left
+        chain = [(node, mirror)]
+        first: Any = node.left
         mirror = mirror.left
         while first.__class__ is cst.BinaryOperation:
-            chain.append((first, mirror))  # type: ignore[arg-type]
-            first, mirror = first.left, mirror.left  # type: ignore[attr-defined]
+            chain.append((first, mirror))
+            first, mirror = first.left, mirror.left
         if len(chain) > LONGEST_CHAIN:
             value: code.Expression = code.Opaque("long chain", self._at(*chain[LONGEST_CHAIN]))
             del chain[LONGEST_CHAIN:]
@@ -853,9 +859,10 @@ class Lowering:
 def _flatten(body: Iterable[cst.CSTNode]) -> list[cst.CSTNode]:
     """The statements of a body, those that share a line one by one."""
     statements: list[cst.CSTNode] = []
+    node: Any
     for node in body:
         if node.__class__ is cst.SimpleStatementLine:
-            statements += node.body  # type: ignore[attr-defined]
+            statements += node.body
         else:
             statements.append(node)
     return statements
@@ -907,12 +914,12 @@ def _is_constant(node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.Name) and node.value in _SINGLETONS
 
 
-def _dotted(node: cst.CSTNode) -> str:
+def _dotted(node: Any) -> str:
     names = []
-    while isinstance(node, cst.Attribute):
+    while node.__class__ is cst.Attribute:
         names.append(node.attr.value)
         node = node.value
-    names.append(node.value)  # type: ignore[attr-defined]
+    names.append(node.value)
     return ".".join(reversed(names))
 
 

@@ -53,7 +53,20 @@ _CLOSING = frozenset(")]}")
 
 def too_deep(text: str) -> tuple[str, int] | None:
     """Say what nests too deep, and the offset where; None where the text may be parsed."""
-    depth = start = longest = 0
+    deepest, offset, longest = _scan_brackets(text)
+    if deepest > MOST_BRACKETS:
+        return f"brackets nest deeper than {MOST_BRACKETS} levels", offset
+    return _long_chain(text, longest)
+
+
+def deepest_bracket(text: str) -> tuple[int, int]:
+    """How deep brackets nest, and the offset where they first nest that deep."""
+    return _scan_brackets(text)[:2]
+
+
+def _scan_brackets(text: str) -> tuple[int, int, int]:
+    """The deepest nesting, the offset where it is reached, and the length of the longest bracketed region."""
+    depth = deepest = where = start = longest = 0
     for token in _TOKEN.finditer(text):
         offset = token.start()
         first = text[offset]
@@ -61,21 +74,19 @@ def too_deep(text: str) -> tuple[str, int] | None:
             if not depth:
                 start = offset
             depth += 1
-            inside = 0
+            if depth > deepest:
+                deepest, where = depth, offset
         elif first in _CLOSING:
             depth = max(depth - 1, 0)
             if not depth:
                 longest = max(longest, offset - start)
-            continue
         elif first in "fFrRtT":
-            inside = _depth_inside(token.group())
-        else:
-            continue
-        if depth + inside > MOST_BRACKETS:
-            return f"brackets nest deeper than {MOST_BRACKETS} levels", offset
+            inside = depth + _depth_inside(token.group())
+            if inside > deepest:
+                deepest, where = inside, offset
     if depth:
         longest = max(longest, len(text) - start)
-    return _long_chain(text, longest)
+    return deepest, where, longest
 
 
 def _depth_inside(string: str) -> int:

@@ -76,7 +76,7 @@ class Printer(CodegenState):
         if node not in self.spans:
             self.spans[node] = (*start, self.row, self.column)
         if node.__class__ is cst.Call:
-            self._widen_generator(node)  # type: ignore[arg-type]
+            self._widen_generator(node)
 
     def _widen_generator(self, call: cst.Call) -> None:
         """Give a generator expression that is a call's only argument, and has no brackets, those of the call."""
