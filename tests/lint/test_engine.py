@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -190,6 +192,15 @@ def test_a_file_that_only_a_newer_python_can_read_is_no_syntax_error(project: Pa
 
 def test_a_path_that_does_not_exist_is_an_unreadable_file(project: Path) -> None:
     assert lines(run(project, project / "nowhere.py"), project) == [SYNC, "nowhere.py:1:1 TL002"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names")
+def test_a_name_that_is_no_text_is_fine(project: Path) -> None:
+    name = os.fsdecode(b"caf\xe9.py")
+    (project / "lib/step.py").write_text((project / "lib/step.py").read_text().replace("lib.numbers", "lib.other"))
+    (project / name).write_text("import torch\nscaler = torch.cuda.amp.GradScaler()\n")
+    for _ in range(2):
+        assert lines(run(project, cache=True), project) == [f"{name}:2:10 TL405"]
 
 
 def test_an_empty_file_is_fine(project: Path) -> None:

@@ -40,6 +40,7 @@ class Cache:
         self._opened = False
         self._new: dict[tuple[str, bytes], str] = {}
         self._used: set[tuple[str, bytes]] = set()
+        self._run: int | None = None
         self.warning: str | None = None
         """What keeps the cache from being used, for the user."""
 
@@ -84,12 +85,16 @@ class Cache:
         """Keep entries alive that this run would have needed, had not a later stage been answered already."""
         self._used.update((kind, key) for key in keys)
 
-    def save(self) -> None:
-        """Write what is new, and drop what has not been used for long."""
+    def flush(self) -> None:
+        """Write what is new to disk rather than hold it in memory; without a folder it stays there."""
         if self._new and self._folder is not None:
             connection = self._open(create=True)
             if connection is not None:
                 self._write(connection)
+
+    def save(self) -> None:
+        """Write what is new, drop what has not been used for long, and close the file."""
+        self.flush()
         self.close()
 
     def close(self) -> None:
@@ -172,27 +177,36 @@ class Cache:
 
         try:
             connection.execute("BEGIN IMMEDIATE")
-            (run,) = connection.execute("SELECT run FROM runs").fetchone()
-            run += 1
-            connection.execute("UPDATE runs SET run = ?", (run,))
+            run = self._number(connection)
             connection.executemany(
                 "INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?, ?)",
                 [(kind, key, value, _checksum(kind, key, value), run) for (kind, key), value in self._new.items()],
             )
-            if run % _TOUCH_EVERY == 0:
+            if run % _TOUCH_EVERY == 0 and self._used:
                 connection.executemany(
                     "UPDATE entries SET run = ? WHERE kind = ? AND key = ?", [(run, *entry) for entry in self._used]
                 )
                 connection.execute("DELETE FROM entries WHERE run < ?", (run - KEPT_RUNS,))
             connection.execute("COMMIT")
+            self._new.clear()
         except sqlite3.OperationalError as error:
+            # Entries that could not be written stay in memory, where this run finds them.
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
             if "readonly" in str(error) or "full" in str(error):
                 self._give_up(str(error).lower())
         except sqlite3.DatabaseError:
             self.close()
             if self._folder is not None:
                 self._replace(self._folder / FILE)
-        self._new.clear()
+
+    def _number(self, connection: sqlite3.Connection) -> int:
+        """The number of this run among those that wrote something."""
+        if self._run is None:
+            (earlier,) = connection.execute("SELECT run FROM runs").fetchone()
+            self._run = int(earlier) + 1
+            connection.execute("UPDATE runs SET run = ?", (self._run,))
+        return self._run
 
 
 def _checksum(kind: str, key: bytes, value: str) -> bytes:

@@ -229,6 +229,7 @@ class ProjectCheck:
             todo = list(texts)
             for index, outcome in extract_all([texts[path] for path in todo], self.jobs):
                 self._keep(todo[index], outcome)
+            self.cache.flush()
 
     def _keep(self, path: Path, outcome: Outcome) -> None:
         from trainlint.lint.workers import Broken, Extracted

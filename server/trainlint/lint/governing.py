@@ -149,7 +149,8 @@ class Governance:
         digest = blake2b(self._fingerprint, digest_size=16)
         overrides = json.dumps(self.options.overrides, sort_keys=True, default=str)
         data = file.read_bytes() if file is not None else b""
-        digest.update(f"{file}\n{self.options.config_file}\n{self.options.isolated}\n{overrides}\n".encode())
+        text = f"{file}\n{self.options.config_file}\n{self.options.isolated}\n{overrides}\n"
+        digest.update(text.encode("utf-8", "surrogateescape"))
         digest.update(data)
         return digest.digest()
 

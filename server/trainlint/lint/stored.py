@@ -44,7 +44,7 @@ def dump(findings: Iterable[Reported], root: Path) -> str:
     """Write findings; paths below `root` are written relative to it."""
     writer = _Writer(os.path.join(root, ""))  # noqa: PTH118 - with the separator at its end
     rows = [writer.value(reported) for reported in findings]
-    return json.dumps([writer.shared, rows], separators=(",", ":"), ensure_ascii=False)
+    return json.dumps([writer.shared, rows], separators=(",", ":"))
 
 
 def load(text: str, root: Path) -> list[Reported]:
