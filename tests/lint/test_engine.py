@@ -141,6 +141,21 @@ def test_an_excluded_file_that_is_named_does_not_change_the_others(project: Path
     assert run(excluded, step, force_exclude=True).checked_files == 1
 
 
+def test_scripts_without_a_project_see_what_is_around_them(tmp_path: Path) -> None:
+    root = write(tmp_path / "scripts", TRAINING)
+    (root / "pyproject.toml").unlink()
+    assert lines(run(root), root) == lines(run(root / "lib/numbers.py"), root) == [SYNC]
+
+
+def test_a_script_in_a_place_for_everything_sees_its_neighbours_only(tmp_path: Path) -> None:
+    place = tmp_path / "temporary"
+    root = write(place, TRAINING)
+    (root / "pyproject.toml").unlink()
+    place.chmod(0o1777)
+    assert lines(run(place / "train.py"), place) == []
+    assert run(place / "train.py").checked_files == 1
+
+
 def test_projects_that_are_checked_together_stay_apart(project: Path, tmp_path: Path) -> None:
     other = write(tmp_path / "other", TRAINING)
     (other / "train.py").unlink()
@@ -265,7 +280,7 @@ def test_findings_carry_their_fixes_from_the_cache_too(tmp_path: Path) -> None:
 
 
 def test_each_rule_is_timed(project: Path) -> None:
-    assert "TL201" in dict(run(project).rule_seconds)
+    assert "TL201" in dict(run(project, timings=True).rule_seconds)
 
 
 def test_settings_apply(project: Path) -> None:

@@ -20,7 +20,7 @@ from trainlint.lint.governing import Governance
 from trainlint.lint.packs import Pack, fingerprint, installation_state, installed_packs
 from trainlint.lint.projects import ProjectFiles
 from trainlint.lint.result import Result, order
-from trainlint.source.discovery import context_files, discover, is_excluded, project_root
+from trainlint.source.discovery import context_files, discover, is_excluded, is_shared_place, project_root
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class _Run:
         project and one another; the others are not changed by them."""
         files = ProjectFiles(root, self.texts, self._cache_of(root), self.fingerprint)
         project = ProjectCheck(files, self.governance, self.jobs)
-        context = context_files(root, self.governance.filters_for(root))
+        context = self._context(root)
         inside = set(context)
         others = [path for path in named if path not in inside]
         if len(others) < len(named):
@@ -113,6 +113,12 @@ class _Run:
         if others:
             project.check(sorted([*context, *others]), others)
         return project.checked
+
+    def _context(self, root: Path) -> list[Path]:
+        """The files of the project at `root`; in a place where unrelated things lie, the scripts side by side."""
+        if is_shared_place(root):
+            return sorted(path for path in root.glob("*.py") if path.is_file())
+        return context_files(root, self.governance.filters_for(root))
 
     def _joined(self, checked: Sequence[Checked], count: int) -> Result:
         findings = [reported for one in checked for reported in one.findings]
@@ -122,7 +128,7 @@ class _Run:
             least = Severity[(self.options.min_severity or "hint").upper()]
             findings = sorted((one for one in findings if one.finding.severity >= least), key=order)
         seconds: dict[str, float] = {}
-        for one in checked:
+        for one in checked if self.options.timings else ():
             for code, spent in one.seconds.items():
                 seconds[code] = seconds.get(code, 0.0) + spent
         failures = dict.fromkeys(failure.text(self.options.verbose) for one in checked for failure in one.failures)

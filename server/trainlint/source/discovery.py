@@ -283,14 +283,19 @@ def project_root(path: Path) -> Path:
 
 
 def _holds_python(folder: Path) -> bool:
-    """Whether a folder has Python files of its own and may be a project: not a place that everything ends up in."""
-    if folder == folder.parent or folder == Path.home():
-        return False
+    """Whether a folder may be a project, and has Python files of its own."""
     try:
-        everybodys = folder.stat().st_mode & stat.S_ISVTX
-        return not everybodys and any(name.endswith(".py") for name in os.listdir(folder))  # noqa: PTH208
+        return not is_shared_place(folder) and any(name.endswith(".py") for name in os.listdir(folder))  # noqa: PTH208
     except OSError:
         return False
+
+
+def is_shared_place(folder: Path) -> bool:
+    """Whether unrelated things lie side by side in a folder, unless a marker says otherwise: a home, a temporary
+    folder, the top of a file system."""
+    if any(_exists(folder, marker) for marker in ROOT_MARKERS):
+        return False
+    return folder in (folder.parent, Path.home()) or bool(folder.stat().st_mode & stat.S_ISVTX)
 
 
 def context_files(root: Path, filters: Filters | None = None, limit: int = CONTEXT_LIMIT) -> list[Path]:
