@@ -606,7 +606,7 @@ class Lowering:
             return code.Opaque("template", at)
         if cst.FormattedString in kinds:
             return self._format(node, pieces, mirror, at)
-        values = [ast.literal_eval(piece.value) for piece in pieces]  # type: ignore[union-attr]
+        values = [ast.literal_eval(piece.value) for piece in pieces]
         if values[0].__class__ is not str:
             return code.Opaque("bytes", at)
         return code.Constant("".join(values)[:_LONGEST_STRING], at)
@@ -715,7 +715,7 @@ class Lowering:
         end_row, end_column = printed_end(self._spans, elements[-1])
         return code.Sequence("tuple", items, code.pack(row - self._base, column, end_row - self._base, end_column))
 
-    def _index(self, element: cst.SubscriptElement, mirror: Mirror) -> code.Expression:
+    def _index(self, element: cst.SubscriptElement, mirror: Mirror) -> Any:
         key: Any = element.slice
         if key.__class__ is cst.Index:
             if not key.star:
@@ -898,7 +898,7 @@ def _paired_parameters(node: cst.Parameters, mirror: Mirror) -> Iterable[tuple[s
         yield "**", node.star_kwarg, mirror.kwarg, None
 
 
-def _pieces(node: cst.CSTNode) -> list[cst.CSTNode]:
+def _pieces(node: cst.CSTNode) -> list[Any]:
     pieces = []
     while isinstance(node, cst.ConcatenatedString):
         pieces.append(node.left)
