@@ -702,7 +702,7 @@ class Lowering:
             arguments.append(code.Argument(None, lower[value.__class__](value, mirror), star))
         return tuple(arguments), (nodes[-1].value, mirror)
 
-    def _key(self, node: cst.Subscript, mirror: Mirror) -> code.Expression:
+    def _key(self, node: cst.Subscript, mirror: Mirror) -> Any:
         elements = node.slice
         first = elements[0]
         single = len(elements) == 1 and not isinstance(first.comma, cst.Comma)
@@ -938,20 +938,21 @@ def _bound_names(pattern: cst.CSTNode) -> tuple[str, ...]:
 
 
 _TOO_DEEP = code.Evaluate(code.Opaque("too deep", 0), 0)
+_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
 def _dump(node: code.Statement) -> str:
     """One line of JSON for a statement, or for a placeholder where it nests too deep to be read back."""
     try:
-        line = json.dumps(node, separators=(",", ":"))
+        line = _encode(node)
     except RecursionError:
-        return json.dumps(_TOO_DEEP, separators=(",", ":"))
-    return line if _depth(line) <= DEEPEST_CODE else json.dumps(_TOO_DEEP, separators=(",", ":"))
+        return _encode(_TOO_DEEP)
+    return line if _depth(line) <= DEEPEST_CODE else _encode(_TOO_DEEP)
 
 
 def _dump_block(block: code.Block) -> str:
     try:
-        line = json.dumps(block, separators=(",", ":"))
+        line = _encode(block)
     except RecursionError:
         line = ""
     if line and _depth(line) <= DEEPEST_CODE:

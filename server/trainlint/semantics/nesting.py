@@ -44,7 +44,6 @@ _LINK = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_LONG_ROWS = re.compile(rf"[^\r\n]{{{_LONG_ROW}}}")
 _ELIF = re.compile(r"^[ \t\f]*elif\b", re.MULTILINE)
 _BRACKET = re.compile(r"[()\[\]{}]")
 _OPENING = frozenset("([{")
@@ -104,7 +103,7 @@ def _long_chain(text: str, longest_bracket: int) -> tuple[str, int] | None:
     if (
         longest_bracket > _LONG_BRACKET
         or text.count("\\\n") + text.count("\\\r") > _MANY_CONTINUATIONS
-        or _LONG_ROWS.search(text) is not None
+        or max(map(len, text.splitlines()), default=0) > _LONG_ROW
     ):
         offset = _overlong_chain(text)
         if offset is not None:
