@@ -103,7 +103,7 @@ def _long_chain(text: str, longest_bracket: int) -> tuple[str, int] | None:
     if (
         longest_bracket > _LONG_BRACKET
         or text.count("\\\n") + text.count("\\\r") > _MANY_CONTINUATIONS
-        or max(map(len, text.splitlines()), default=0) > _LONG_ROW
+        or max(map(len, text.split("\n"))) > _LONG_ROW
     ):
         offset = _overlong_chain(text)
         if offset is not None:
