@@ -215,6 +215,8 @@ def call_function(frame: Frame, function: Function, given: Given, node: code.Cal
     """Follow a call of a function of the project; returns what it returns."""
     run = frame.run
     define = function.define
+    if given.positional and isinstance(given.positional[0], Instance) and given.positional[0].construct is not None:
+        given.positional[0].settle()
     bound = bind_arguments(frame, function, given)
     if isinstance(define, code.Define) and define.is_generator and not _is_context_manager(function):
         run.reached.add((function.module.path, define.body))  # type: ignore[attr-defined]
@@ -222,13 +224,17 @@ def call_function(frame: Frame, function: Function, given: Given, node: code.Cal
     if isinstance(define, code.Define):
         run.reached.add((function.module.path, define.body))  # type: ignore[attr-defined]
     where = _enter(frame, function, node)
-    key = _memo_key(function, bound, where)
+    signature = (id(define), id(function.closure), tuple(bound.items()))
+    if signature in run.quiet:
+        return run.quiet[signature]
+    key = (*signature, *_memo_key(where))
     if key in run.memo:
         return run.memo[key]
     if any(item is define for item in run.open_calls) or len(run.open_calls) >= DEEPEST_CALL or run.exhausted:
         return UNKNOWN
     inner = _frame_for(frame, function, bound, where)
     inner.called_at = node.at if node is not None else None
+    effects, entered = run.effects, len(run.open_calls)
     run.open_calls.append(define)
     try:
         if isinstance(define, code.Lambda):
@@ -241,6 +247,8 @@ def call_function(frame: Frame, function: Function, given: Given, node: code.Cal
     finally:
         run.open_calls.pop()
     run.memo[key] = result
+    if run.effects == effects and entered < DEEPEST_CALL - 1 and not where.guards[len(frame.where.guards) :]:
+        run.quiet[signature] = result
     return result
 
 
@@ -322,11 +330,8 @@ def _frame_for(frame: Frame, function: Function, bound: dict[str, Value], where:
     return inner
 
 
-def _memo_key(function: Function, bound: dict[str, Value], where: Where) -> tuple[object, ...]:
+def _memo_key(where: Where) -> tuple[object, ...]:
     return (
-        id(function.define),
-        id(function.closure),
-        tuple(bound.items()),
         tuple([id(loop) for loop in where.loops]),
         where.guard_key(),
         where.grad,
@@ -357,7 +362,18 @@ def bind_arguments(frame: Frame, function: Function, given: Given) -> dict[str, 
             bound[parameter.name] = UNKNOWN
         if isinstance(bound[parameter.name], Unknown) and parameter.annotation is not None:
             bound[parameter.name] = packages.annotated(frame, function, parameter.annotation)
+        value = bound[parameter.name]
+        if isinstance(value, Const) and isinstance(value.value, str) and value.value not in _TELLING:
+            bound[parameter.name] = STRING
     return bound
+
+
+_TELLING = frozenset(
+    """cuda cpu mps xpu cuda:0 auto max_length longest gloo nccl mpi train val valid validation test eval training
+    bf16 fp16 bfloat16 float16 no_sync model optimizer scheduler""".split()
+)
+"""Strings whose exact value a function may pass on to where a rule asks for it; every other one is just a string, so
+that calls that differ in nothing else count as one."""
 
 
 def _default(frame: Frame, function: Function, parameter: code.Parameter) -> Value:
@@ -484,13 +500,32 @@ def instantiate(frame: Frame, cls: Class, given: Given, node: code.Call | None) 
         instance = frame.run.instances[key] = Instance(cls)
         if is_module_class(cls):
             instance.place = Place.HOST
+    elif is_module_class(cls):
+        return instance
     constructor = find_member(cls, "__init__")
     if isinstance(constructor, Function):
-        call_function(frame, constructor, replace(given, positional=[instance, *given.positional]), node)
+        whole = replace(given, positional=[instance, *given.positional])
+        if is_module_class(cls) and library.LIGHTNING_MODULE not in names:
+            instance.construct = _constructor(frame, constructor, whole, node)
+        else:
+            call_function(frame, constructor, whole, node)
     else:
         _fill_fields(cls, instance, given)
     packages.after_instantiation(frame, instance, names, given, node)
     return instance
+
+
+def _constructor(frame: Frame, constructor: Function, given: Given, node: code.Call | None) -> Callable[[], None]:
+    where = frame.where
+
+    def construct() -> None:
+        outer, frame.where = frame.where, where
+        try:
+            call_function(frame, constructor, given, node)
+        finally:
+            frame.where = outer
+
+    return construct
 
 
 def _fill_fields(cls: Class, instance: Instance, given: Given) -> None:
@@ -550,10 +585,25 @@ def call_module(frame: Frame, module: Instance, given: Given, node: code.Call | 
     record_forward(frame, module, node)
     forward = find_member(module.cls, "forward")
     values = given.all()
-    if not isinstance(forward, Function):
-        return tensors.call_module_value(frame, module.place, True, values)
+    if not isinstance(forward, Function) or not _worth_following(frame, module):
+        number = naming.loss_named(module.cls.define.name.lower())
+        return tensors.call_module_value(frame, Place.UNKNOWN if number else module.place, True, values, number=number)
     result = call_function(frame, forward, replace(given, positional=[module, *given.positional]), node)
     return placed(frame, result, module.place, values)
+
+
+def _worth_following(frame: Frame, module: Instance) -> bool:
+    """Whether a model's forward may hold anything to report; without gradients, nothing in it is training code."""
+    if frame.where.grad is GradMode.DISABLED:
+        return False
+    known = frame.run.interest
+    return any(known.of_class(cls.define.name) for cls in _lineage(module.cls))
+
+
+def _lineage(cls: Class, depth: int = 0) -> list[Class]:
+    """A class and its bases in the project."""
+    bases = [base for base in cls.bases if isinstance(base, Class) and base is not cls and depth < 12]
+    return [cls, *(found for base in bases for found in _lineage(base, depth + 1))]
 
 
 def placed(frame: Frame, result: Value, place: Place, values: list[Value]) -> Value:
@@ -747,6 +797,7 @@ def _assign_items(frame: Frame, targets: tuple[code.Expression, ...], value: Val
 
 
 def _assign_attribute(frame: Frame, base: Value, name: str, value: Value) -> None:
+    frame.run.effects += 1
     if isinstance(base, Instance):
         old = base.attributes.get(name)
         base.attributes[name] = value if old is None or old == NONE else _merge(old, value)
@@ -837,6 +888,7 @@ def mark_update(frame: Frame, node: code.Call | None) -> None:
 
 def _mark(frame: Frame, node: code.Call | None, *, update: bool) -> None:
     """A backward pass or an optimizer step runs here: the innermost loop over data is a step loop."""
+    frame.run.effects += 1
     where = frame.where
     if not where.loops:
         if where.root.role is not Role.PROGRAM:

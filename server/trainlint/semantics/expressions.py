@@ -131,6 +131,9 @@ def _instance_attribute(frame: Frame, base: Instance, name: str) -> Value:
     if name in base.attributes:
         return base.attributes[name]
     member = calls.find_member(base.cls, name)
+    if member is None and base.construct is not None and not calls.is_module(base):
+        base.settle()
+        return _instance_attribute(frame, base, name)
     if isinstance(member, Function):
         if any(
             calls.is_reference(decorator, "property", "functools.cached_property") for decorator in member.decorators

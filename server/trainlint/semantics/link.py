@@ -17,6 +17,7 @@ from typing import Any
 
 from trainlint.semantics import calls, code, contexts, frameworks, library, names, naming, records, statements
 from trainlint.semantics.facts import ModuleFacts
+from trainlint.semantics.interest import Interest
 from trainlint.semantics.modules import ModuleMap
 from trainlint.semantics.project import (
     Call,
@@ -128,6 +129,7 @@ class _Linker:
         self.bodies: dict[tuple[Path, int], code.Block] = {}
         self.flows: dict[tuple[Path, int], tuple[frozenset[str], frozenset[str]]] = {}
 
+        self.interest = Interest(files)
         self.decoded: dict[Path, Units] = {}
         self.imports = {path: self._imports_of(path) for path in files}
 
@@ -191,6 +193,7 @@ class _Linker:
             options=self.options,
             units=self._units,
             run_units=statements.run_units,
+            interest=self.interest,
             closure=self._closure(path),
             rank_names=frozenset(self.options.rank_guards),
             bodies=self.bodies,

@@ -666,8 +666,13 @@ def _record_wrapping(frame: Frame, name: str, given: Given, node: code.Call | No
         library=name,
         arguments=given.arguments(name),
         model=model,
-        conditional_forward=records.conditional_forward(frame, model),
+        conditional_forward=records.conditional_forward(frame, model) if _may_skip(given) else Known.UNKNOWN,
     )
+
+
+def _may_skip(given: Given) -> bool:
+    """Whether the wrapping says anything about unused parameters, so that it matters whether there are any."""
+    return "find_unused_parameters" in given.keywords or len(given.positional) > 8 or not given.complete
 
 
 def _make_tokenizer(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:

@@ -222,6 +222,7 @@ def _conditional(frame: Frame, model: Value) -> Known:
     forward = calls.find_member(model.cls, "forward")
     if not isinstance(forward, Function):
         return Known.UNKNOWN
+    model.settle()
     return Known.YES if _skips_submodules(frame, model, forward, set()) else Known.NO
 
 

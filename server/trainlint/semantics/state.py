@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from trainlint.semantics import code
 from trainlint.semantics.facts import ModuleFacts
-from trainlint.semantics.project import Arguments, Entry, Loader, Sampler, Site
+from trainlint.semantics.interest import Interest
+from trainlint.semantics.project import (
+    Arguments,
+    Entry,
+    EvaluationForward,
+    Loader,
+    Report,
+    Sampler,
+    Site,
+    SyncPoint,
+    Tokenization,
+)
 from trainlint.semantics.text import dotted
 from trainlint.semantics.values import Class, Function, Instance, Value
 from trainlint.semantics.vocabulary import GradMode, GuardKind
@@ -222,6 +233,9 @@ class Frame:
         self.variables[name] = value
 
 
+HOT_ONLY: set[object] = {SyncPoint, Report, Tokenization, EvaluationForward}
+"""Records that no rule asks for where code runs once; the others say something about the set-up."""
+
 Pending = tuple[Callable[..., Any], dict[str, Any], Where]
 
 
@@ -237,6 +251,7 @@ class Run:
     """The decoded statements of a file."""
     run_units: Callable[[Run, ModuleState, str], Value | None]
     """Runs the statements of a module that bind a name, and returns what it is bound to."""
+    interest: Interest
     closure: frozenset[Path] = frozenset()
     """The files that the entry point imports, directly or not, itself included."""
     modules: dict[Path, ModuleState] = field(default_factory=dict)
@@ -274,6 +289,10 @@ class Run:
     searching: set[tuple[Path, str]] = field(default_factory=set)
     """Names that are being looked for through star imports, so that circles end."""
     datasets_seen: set[int] = field(default_factory=set)
+    quiet: dict[tuple[object, ...], Value] = field(default_factory=dict)
+    """Results of calls, by function and arguments alone, that left nothing behind that depends on where they stand."""
+    effects: int = 0
+    """Counts what was recorded or learned, so that a call without any can be told."""
     statements: int = 0
     exhausted: bool = False
 
@@ -323,6 +342,9 @@ class Run:
     def record(self, make: Callable[..., Any], frame: Frame, key: object, **fields: Any) -> None:
         """Keep a record until its context can be told; a later one of the same place and way replaces it."""
         where = frame.where
+        self.effects += 1
+        if not where.loops and where.root.role is Role.PROGRAM and make in HOT_ONLY:
+            return
         identity = (
             make,
             fields.get("site"),

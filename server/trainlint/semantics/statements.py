@@ -409,7 +409,7 @@ def _turn(frame: Frame, node: code.For, item: Value) -> None:
     entered = dict(frame.variables)
     calls.assign(frame, node.target, item)
     run_block(frame, node.body)
-    if _join_turns(frame, entered):
+    if _join_turns(frame, entered) and _is_innermost(node.body):
         calls.assign(frame, node.target, item)
         run_block(frame, node.body)
         _join_turns(frame, entered)
@@ -424,6 +424,11 @@ def _join_turns(frame: Frame, entered: dict[str, Value]) -> bool:
             joined = frame.variables[name] = join(value, now)
             changed = changed or (joined != value and not isinstance(joined, _PLAIN))
     return changed
+
+
+def _is_innermost(body: code.Block) -> bool:
+    """Whether a loop's body holds no loop: what one turn hands to the next matters there, and costs least."""
+    return not any(isinstance(item, code.For | code.While) for item in code.walk(body))
 
 
 _PLAIN = (Const, Host, Option, Test, Unknown)
@@ -442,7 +447,7 @@ def _while(frame: Frame, node: code.While) -> Leaves:
             test = expressions.evaluate(frame, node.test)
             tensors.branch_sync(frame, node.test, test)
             run_block(frame, node.body)
-            if not _join_turns(frame, entered):
+            if not _join_turns(frame, entered) or not _is_innermost(node.body):
                 break
     finally:
         frame.where = outer

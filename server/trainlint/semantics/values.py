@@ -6,6 +6,7 @@ assignments are met. `join` merges what two branches leave in one variable.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -176,7 +177,14 @@ class Instance:
     attributes: dict[str, Value] = field(default_factory=dict)
     place: Place = Place.UNKNOWN
     """Where its parameters live, if it is a module."""
-    training_mode: bool | None = None
+    construct: Callable[[], None] | None = field(default=None, repr=False)
+    """Runs the constructor, which for a model waits until code of its class does."""
+
+    def settle(self) -> None:
+        """Run the constructor, if it was put off."""
+        construct, self.construct = self.construct, None
+        if construct is not None:
+            construct()
 
 
 @dataclass(frozen=True, slots=True)
