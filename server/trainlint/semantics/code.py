@@ -583,7 +583,12 @@ def walk(node: object) -> Iterator[Any]:
     stack = [node]
     while stack:
         item = stack.pop()
-        if isinstance(item, tuple):
-            if item.__class__ is not tuple:
-                yield item
-            stack.extend(item)
+        kind = item.__class__
+        if kind is tuple:
+            stack.extend(item)  # type: ignore[arg-type]
+        elif kind in _KINDS:
+            yield item
+            stack.extend(item)  # type: ignore[arg-type]
+
+
+_KINDS = frozenset(NODE_TYPES)

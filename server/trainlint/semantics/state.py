@@ -325,7 +325,8 @@ class Run:
 
     def backpropagated(self, module: ModuleState, index: int) -> frozenset[str]:
         """Dotted names in a function that a backward pass starts from, or that flow into such."""
-        return self._flows(module, index)[0]
+        line = module.facts.lines[len(module.facts.unit_rows) + index]
+        return self._flows(module, index)[0] if "backward" in line or "scaler" in line else frozenset()
 
     def assigned_attributes(self, frame: Frame) -> frozenset[str]:
         """Dotted attributes that the function of `frame` assigns outright."""
