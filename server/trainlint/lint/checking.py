@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from trainlint.lint.component import Failure
     from trainlint.lint.finding import Finding
     from trainlint.lint.governing import Governance, Governing
-    from trainlint.lint.selection import Selection
     from trainlint.lint.workers import Failed, Outcome
     from trainlint.semantics.facts import ModuleFacts
     from trainlint.semantics.link import LinkOptions
@@ -143,14 +142,13 @@ class ProjectCheck:
     def _analyse(self, task: _Task) -> list[Reported]:
         """Find what there is to report on the files that the task's configuration governs."""
         failures = len(self.checked.failures)
-        selection = task.governing.selection
         found = self._parse_plain(task.component[0]) if task.plain else self._run_rules(task)
         reported = []
         crashed = False
         for path in task.governed:
             outcome = self._outcomes.get(self.files.file(path).digest)
             crashed = crashed or type(outcome).__name__ == "Crashed"
-            reported += self._report(path, found.get(path, ()), outcome, selection)
+            reported += self._report(path, found.get(path, ()), outcome, task.governing)
         if not crashed and len(self.checked.failures) == failures:
             self._store(task.key, reported)
         return reported
@@ -180,21 +178,21 @@ class ProjectCheck:
             self._uncollected = 0
 
     def _report(
-        self, path: Path, found: Iterable[Finding], outcome: Outcome | None, selection: Selection
+        self, path: Path, found: Iterable[Finding], outcome: Outcome | None, governing: Governing
     ) -> list[Reported]:
         """What is said about one file, given what rules found in it or what kept it from being parsed."""
+        data = self.files.file(path).data
+        if not found and outcome is None and path not in self._undecodable and not _may_speak(data):
+            return []
         from trainlint.lint.reporting import read_or_report, unreadable
         from trainlint.lint.workers import Broken, Crashed, Failed
 
-        data = self.files.file(path).data
         if isinstance(outcome, Crashed):
-            return unreadable(path, "makes the parser crash", selection)
+            return unreadable(path, "makes the parser crash", governing.selection)
         if isinstance(outcome, Failed):
             self._fail(path, outcome)
             return []
-        if not found and outcome is None and path not in self._undecodable and not _may_speak(data):
-            return []
-        report = read_or_report(path, data, selection)
+        report = read_or_report(path, data, governing.selection)
         if isinstance(report, list):
             return report
         if isinstance(outcome, Broken):

@@ -40,7 +40,7 @@ class CheckOptions:
     cache_dir: Path | None = None
     """Where the cache lies; None for `.trainlint_cache` in each project's root."""
     jobs: int | None = None
-    """Most processes to work with, this one included; None for one per core."""
+    """Most processes to parse with; 1 for none besides this one, None for one per core."""
     min_severity: str | None = None
     """Leave out findings below this level: "hint", "info", "warning" or "error"."""
     texts: Mapping[Path, bytes] = field(default_factory=dict)

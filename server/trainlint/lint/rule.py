@@ -68,9 +68,7 @@ def invalid(
     return Example(files, entry, because, after)
 
 
-def valid(
-    source: str, *, because: str, others: dict[str, str] | None = None, entry: str = "train.py"
-) -> Example:
+def valid(source: str, *, because: str, others: dict[str, str] | None = None, entry: str = "train.py") -> Example:
     """An example on which the rule must stay silent; `because` says why, in a phrase."""
     files = {entry: inspect.cleandoc(source) + "\n"}
     files |= {path: inspect.cleandoc(text) + "\n" for path, text in (others or {}).items()}
