@@ -322,6 +322,7 @@ def _frame_for(frame: Frame, function: Function, bound: dict[str, Value], where:
         variables=bound,
         enclosing=closure,
         caller=frame,
+        evaluating=frame.evaluating,
         function=function,
         loop_base=len(where.loops),
     )
@@ -839,6 +840,11 @@ def _assign_item(frame: Frame, target: code.Subscript, value: Value) -> None:
         and 0 <= key.value < len(base.items)
     ):
         updated = Tuple((*base.items[: key.value], value, *base.items[key.value + 1 :]))
+    elif isinstance(base, Tensor) and isinstance(value, Tensor):
+        if base.container and base.loader is not None:
+            updated = replace(base, place=value.place, proved=value.proved)
+        elif base.place is Place.DEVICE and value.place is Place.HOST:
+            tensors.record_copy(frame, target, value)
     elif isinstance(base, Listing):
         updated = Listing(value if isinstance(base.item, Unknown) else join(base.item, value), base.growing)
     if updated is not None and isinstance(path, code.Name | code.Attribute):

@@ -21,6 +21,8 @@ def context_of(where: Where, entry: Entry) -> Context:
     step = step_index(where)
     frequency, region, loop = _frequency(where, entry, step)
     confidence = Confidence.MEDIUM if _assumed(where) else Confidence.HIGH
+    if _undecided(where, step):
+        confidence = Confidence.LOW
     return Context(
         frequency=frequency,
         region=region,
@@ -43,6 +45,14 @@ def context_of(where: Where, entry: Entry) -> Context:
 
 def _from_root(where: Where) -> bool:
     return where.root.role in _ROOT_FREQUENCY or where.root.runs_step
+
+
+def _undecided(where: Where, step: int | None) -> bool:
+    """Whether how often code runs hangs on values that the step computes, or on a switch that is off."""
+    depth = 0 if step is None else step + 1
+    if any(guard.kind is GuardKind.OFF for guard in where.guards):
+        return True
+    return any(guard.kind is GuardKind.DATA and guard.depth >= depth for guard in where.guards)
 
 
 def _assumed(where: Where) -> bool:

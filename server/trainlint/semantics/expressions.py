@@ -8,9 +8,10 @@ from typing import Any
 
 from trainlint.semantics import calls, code, guards, library, naming, tensors
 from trainlint.semantics.project import SyncKind
-from trainlint.semantics.state import Frame
+from trainlint.semantics.state import Frame, ModuleState
 from trainlint.semantics.text import dotted
 from trainlint.semantics.values import (
+    MOST_OPTIONS,
     NONE,
     NUMBER,
     OBJECT,
@@ -119,11 +120,15 @@ def attribute(frame: Frame, base: Value, name: str) -> Value:
 
 
 def _reference_attribute(frame: Frame, base: Reference, name: str) -> Value:
+    if name == "__dict__":
+        return Object("library-dict", origin=base.name)
     full = library.canonical(f"{base.name}.{name}")
     return tensors.constant_reference(full) or Reference(full)
 
 
 def _module_attribute(frame: Frame, base: ModuleValue, name: str) -> Value:
+    if name == "__dict__":
+        return Object("module-dict", inner=base)
     return calls.member_of_module(frame, base.module, name)  # type: ignore[arg-type]
 
 
@@ -288,12 +293,14 @@ def _subscript(frame: Frame, node: code.Subscript) -> Value:
 
 def _index_sync(frame: Frame, node: code.Subscript, base: Value, key: Value) -> None:
     """Slice bounds on the device are read by the host; so are device numbers that index a Python list."""
-    if isinstance(node.key, code.Slice):
-        for bound in (node.key.lower, node.key.upper):
-            if bound is not None:
-                value = evaluate(frame, bound)
-                if isinstance(value, Tensor) and not value.container:
-                    tensors.sync(frame, SyncKind.INDEX, node, value, bound)
+    keys = node.key.items if isinstance(node.key, code.Sequence) else (node.key,)
+    slices = [item for item in keys if isinstance(item, code.Slice)]
+    if slices:
+        for bound in [bound for item in slices for bound in (item.lower, item.upper) if bound is not None]:
+            value = evaluate(frame, bound)
+            if isinstance(value, Tensor) and not value.container:
+                tensors.sync(frame, SyncKind.INDEX, node, value, bound)
+                return
     elif isinstance(key, Tensor) and not key.container and isinstance(base, Listing | Tuple | Table):
         tensors.sync(frame, SyncKind.INDEX, node, key, node.key)
 
@@ -339,6 +346,10 @@ def _object_item(frame: Frame, base: Object, key: Value) -> Value:
             name = key.value.lower()
             return Host("rank") if naming.RANK.search(name) else Host("world-size") if "world_size" in name else STRING
         return STRING
+    if base.type == "library-dict":
+        return Reference(f"{base.origin}.{key.value if isinstance(key, Const) else 'any'}")
+    if base.type == "module-dict" and isinstance(base.inner, ModuleValue):
+        return _any_function(frame, base.inner.module, key)  # type: ignore[arg-type]
     if base.type in ("checkpoint", "state_dict"):
         return replace(base, inner=base)
     if base.type in ("torch.nn.Module", "datasets.Dataset"):
@@ -346,6 +357,25 @@ def _object_item(frame: Frame, base: Object, key: Value) -> Value:
     if base.type in ("iterator", "tqdm") and base.inner is not None:
         return item_at(frame, base.inner, key)
     return UNKNOWN
+
+
+def _any_function(frame: Frame, module: ModuleState, key: Value) -> Value:
+    """`module.__dict__[name]`: one of the functions or classes that the module itself defines."""
+    if isinstance(key, Const) and isinstance(key.value, str):
+        return calls.member_of_module(frame, module, key.value)
+    found: list[Value] = []
+    for name in module.units.binders:
+        value = frame.run.find_global(module, name)
+        if (
+            isinstance(value, Function | Class)
+            and value.module is module
+            and value not in found
+            and not name.startswith("_")
+        ):
+            found.append(value)
+    functions = [value for value in found if isinstance(value, Function)]
+    chosen = functions or found
+    return calls.join_all(chosen) if 0 < len(chosen) <= MOST_OPTIONS else UNKNOWN
 
 
 def _slice(frame: Frame, node: code.Slice) -> Value:
@@ -461,8 +491,25 @@ def _compare(frame: Frame, node: code.Compare) -> Value:
     for value in values:
         if isinstance(value, Tensor) and not value.container:
             return replace(value, keeps_graph=False, loader=None)
+    folded = _folded(node.ops, values)
+    if folded is not None:
+        return folded
     positive, negative = guards.classify(node, lambda expression: evaluate_quietly(frame, expression))
     return Test(positive, negative, "") if positive or negative else NUMBER
+
+
+def _folded(operators: tuple[str, ...], values: list[Value]) -> Const | None:
+    """The result of comparing two literal strings, or a number with infinity; other literals may vary in loops."""
+    if len(values) != 2 or operators[0] not in ("==", "!="):
+        return None
+    one, other = values
+    if not isinstance(one, Const) or not isinstance(other, Const):
+        return None
+    strings = isinstance(one.value, str) and isinstance(other.value, str)
+    infinite = any(
+        isinstance(value.value, float) and value.value in (float("inf"), float("-inf")) for value in (one, other)
+    )
+    return Const((one.value == other.value) == (operators[0] == "==")) if strings or infinite else None
 
 
 def _conditional(frame: Frame, node: code.Conditional) -> Value:

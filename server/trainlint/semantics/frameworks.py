@@ -195,6 +195,8 @@ def accelerator_method(frame: Frame, receiver: Object, name: str, given: Given, 
         return Object("accumulate")
     if name == "autocast":
         return Object("autocast", origin="on")
+    if name == "save_state":
+        frame.run.saved_kinds |= {"model", "optimizer", "scheduler", "scaler"}
     if name in ("load_state",):
         frame.run.entry.resumes = True
     return UNKNOWN if name in ("get_state_dict",) else OBJECT
@@ -449,6 +451,8 @@ def deepspeed_method(frame: Frame, receiver: Object, name: str, given: Given, no
         return methods.call_object(frame, receiver, given, node)
     if name in ("parameters", "named_parameters"):
         return Listing(Tensor(Place.DEVICE)) if name == "parameters" else Listing(Tuple((STRING, Tensor(Place.DEVICE))))
+    if name == "save_checkpoint":
+        frame.run.saved_kinds |= {"model", "optimizer", "scheduler", "scaler"}
     if name == "load_checkpoint":
         frame.run.entry.resumes = True
     return UNKNOWN if name in ("module_state_dict",) else OBJECT

@@ -144,7 +144,8 @@ def _compare_word(
         if naming.RANK.search(word)
         or naming.DEVICE.search(word)
         or naming.WORLD_SIZE.search(word)
-        or word in ("type", "gpu")
+        or word == "type"
+        or isinstance(constant, int)
         else None
     )
     if naming.RANK.search(word) or (isinstance(value, Host) and value.kind == "rank"):

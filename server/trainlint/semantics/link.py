@@ -78,6 +78,8 @@ _DISTRIBUTES = frozenset(
         "deepspeed",
     ]
 )
+_BACKWARD = "backward"
+"""In the name of whatever runs a backward pass: `loss.backward()`, `self.model_backward_and_update(loss)`."""
 _TEXTS = frozenset({"text", "operand"})
 """Fields that hold lowered code until a record is made of them, since most never are."""
 _QUOTED = re.compile(r'"([A-Za-z_]\w*)"')
@@ -237,6 +239,8 @@ class _Linker:
         ):
             return True
         mentions = facts.functions[index].mentions
+        if _BACKWARD in facts.lines[len(facts.unit_rows) + index]:
+            return True
         return bool(mentions & _WORTH_WALKING) or bool(facts.mentions & _FRAMEWORK_CLASSES)
 
     def _in_calling_order(self, facts: ModuleFacts, missing: list[int]) -> list[int]:
@@ -295,7 +299,8 @@ class _Linker:
         if "collate" in name and owner is None:
             return Role.COLLATE
         mentions = module.facts.functions[index].mentions
-        if mentions & _WORTH_WALKING or (owner is not None and _is_framework_class(owner)):
+        backward = _BACKWARD in module.facts.lines[len(module.facts.unit_rows) + index]
+        if backward or mentions & _WORTH_WALKING or (owner is not None and _is_framework_class(owner)):
             return Role.FUNCTION
         return None
 
@@ -347,7 +352,10 @@ def _derives(cls: Class, owner: Class, depth: int = 0) -> bool:
 def _mentions(run: Run) -> frozenset[str]:
     """What the files of a run's import closure mention."""
     if run.mentions is None:
-        run.mentions = frozenset().union(*(run.facts[path].all_mentions for path in run.closure))
+        found = frozenset().union(*(run.facts[path].all_mentions for path in run.closure))
+        if any(_BACKWARD in line for path in run.closure for line in run.facts[path].lines):
+            found |= {"backward"}
+        run.mentions = found
     return run.mentions
 
 
@@ -409,7 +417,10 @@ class _Finisher:
         if make is records.kept_graph:
             index = contexts.step_index(where)
             if index is None and context.region is Region.EVALUATION:
-                index = next((i for i in range(len(where.loops) - 1, -1, -1) if where.loops[i].over_data), None)
+                loops = where.loops
+                index = next(
+                    (i for i in range(len(loops) - 1, -1, -1) if loops[i].over_data or loops[i].in_evaluation), None
+                )
             return make(context=context, step_index=index, **fields)
         if make in (records.checkpoint, records.loader_use):
             return make(context=context, where=where, **fields)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from trainlint.semantics import calls, code, expressions, frameworks, library, naming, packages, tensors
+from trainlint.semantics import calls, code, expressions, frameworks, library, naming, packages, records, tensors
 from trainlint.semantics.project import Call, Report, ReportKind, SyncKind, Tokenization, TokenizerWork
 from trainlint.semantics.state import Frame, Role
 from trainlint.semantics.text import dotted
@@ -161,7 +161,7 @@ def call_method(frame: Frame, receiver: Value, name: str, given: Given, node: co
     if isinstance(receiver, Tuple):
         return _tuple_method(frame, receiver, name, given, node)
     if isinstance(receiver, Table):
-        return _table_method(receiver, name, given)
+        return _table_method(frame, receiver, name, given, node)
     if isinstance(receiver, Const | Host):
         return _host_method(frame, receiver, name, given, node)
     if isinstance(receiver, Option):
@@ -207,8 +207,15 @@ def _model_method(frame: Frame, receiver: Object, name: str, given: Given, node:
         calls.rebind(frame, receiver_of(node), moved)
         return moved
     if name in _SAME_MODEL:
+        _note_mode(frame, name, given)
         return receiver
     return _module_protocol(frame, receiver, receiver.place, name, given, node)
+
+
+def _note_mode(frame: Frame, name: str, given: Given) -> None:
+    """`model.eval()` starts what evaluates, `model.train()` ends it."""
+    if name in ("train", "eval"):
+        frame.evaluating = name == "eval" or given.positional[:1] == [Const(False)]
 
 
 def _model_place(frame: Frame, place: Place, name: str, given: Given) -> Place:
@@ -255,7 +262,6 @@ def _module_protocol(
         "get_parameter",
         "register_forward_hook",
         "register_full_backward_hook",
-        "save_pretrained",
         "push_to_hub",
         "resize_token_embeddings",
         "print_trainable_parameters",
@@ -263,12 +269,19 @@ def _module_protocol(
         "get_input_embeddings",
     ):
         return OBJECT
+    if name == "save_pretrained":
+        state = Object("state_dict", inner=Object("torch.nn.Module"))
+        records.note_checkpoint(frame, calls.Given([state]), node)
+        return OBJECT
     if name == "no_sync":
         frame.run.entry.disables_sync = True
         return Object("no_sync")
     if "backward" in name:
         calls.mark_backward(frame, node)
         return OBJECT
+    if name == "forward":
+        calls.record_forward(frame, model, node)
+        return tensors.call_module_value(frame, place, False, given.all())
     if name == "generate":
         return Tensor(place=place if place is Place.DEVICE else Place.UNKNOWN, container=True)
     return tensors.call_module_value(frame, place, False, given.all())
@@ -281,6 +294,7 @@ def _wrapper_method(frame: Frame, receiver: Object, name: str, given: Given, nod
     if name in _PLACING:
         return replace(receiver, place=_model_place(frame, receiver.place, name, given))
     if name in _SAME_MODEL:
+        _note_mode(frame, name, given)
         return receiver
     if receiver.inner is not None and not isinstance(receiver.inner, Unknown):
         callee = expressions.method(frame, receiver.inner, name)
@@ -300,6 +314,7 @@ def _instance_method(frame: Frame, receiver: Instance, name: str, given: Given, 
             receiver.place = _model_place(frame, receiver.place, name, given)
             return receiver
         if name in _SAME_MODEL:
+            _note_mode(frame, name, given)
             return receiver
         if name == "forward":
             return tensors.call_module_value(frame, receiver.place, True, given.all())
@@ -510,7 +525,9 @@ def _tuple_method(frame: Frame, receiver: Tuple, name: str, given: Given, node: 
     return calls.join_all(receiver.items) if name == "pop" else UNKNOWN
 
 
-def _table_method(receiver: Table, name: str, given: Given) -> Value:
+def _table_method(frame: Frame, receiver: Table, name: str, given: Given, node: code.Call | None) -> Value:
+    if name in ("update", "setdefault"):
+        _update_table(frame, receiver, name, given, node)
     values = [value for _, value in receiver.items] + ([receiver.rest] if receiver.rest is not None else [])
     whole = calls.join_all(values)
     if name == "items":
@@ -525,6 +542,25 @@ def _table_method(receiver: Table, name: str, given: Given) -> Value:
     if name == "copy":
         return receiver
     return UNKNOWN
+
+
+def _update_table(frame: Frame, receiver: Table, name: str, given: Given, node: code.Call | None) -> None:
+    items = dict(receiver.items)
+    rest = receiver.rest
+    if name == "setdefault":
+        key = given.positional[0] if given.positional else UNKNOWN
+        if isinstance(key, Const) and isinstance(key.value, str) and len(given.positional) > 1:
+            items.setdefault(key.value, given.positional[1])
+    else:
+        for value in given.positional[:1]:
+            if isinstance(value, Table):
+                items |= dict(value.items)
+                rest = value.rest if rest is None else rest
+            else:
+                rest = UNKNOWN
+        items |= given.keywords
+        rest = rest if given.complete else UNKNOWN
+    calls.rebind(frame, receiver_of(node), Table(tuple(items.items()), rest))
 
 
 def _host_method(frame: Frame, receiver: Value, name: str, given: Given, node: code.Call | None) -> Value:

@@ -34,6 +34,7 @@ from trainlint.semantics.values import (
     Host,
     Instance,
     Listing,
+    ModuleValue,
     Object,
     Option,
     Partial,
@@ -180,6 +181,8 @@ def _number_of(frame: Frame, given: Given, node: code.Call | None) -> Value:
     for value in given.positional[:1]:
         if isinstance(value, Tensor) and not value.container and node is not None:
             tensors.sync(frame, SyncKind.READ, node, value, node.arguments[0].value if node.arguments else None)
+        if isinstance(value, Const) and value.value in ("inf", "-inf"):
+            return Const(float(str(value.value)))
         if isinstance(value, Const | Option):
             return value if isinstance(value, Const) and not isinstance(value.value, str) else NUMBER
         if isinstance(value, Test):

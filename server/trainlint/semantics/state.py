@@ -194,6 +194,8 @@ class Frame:
     yielded: list[Value] = field(default_factory=list)
     backpropagated: frozenset[str] = frozenset()
     """Names that `.backward()` is called on in this function, or that flow into such."""
+    evaluating: bool = False
+    """Whether a model was put into evaluation mode last: `model.eval()`."""
     accumulating: bool = False
     """Whether the expression under evaluation is only added to a running total or appended to a list."""
     rebinding: frozenset[str] = frozenset()
@@ -202,12 +204,23 @@ class Frame:
     """`at` of the call that is a statement of its own."""
     factories: dict[int, tuple[Site, str, Arguments]] = field(default_factory=dict)
     """Factory calls met in this function, by the identity of their node."""
+    factory_names: dict[str, tuple[Site, str, Arguments, int]] = field(default_factory=dict)
+    """The same, by the variable that the tensor was bound to, with the number of loops open then."""
     before_loops: list[frozenset[str]] = field(default_factory=list)
     """For each open loop of this function, the names that were bound before it."""
 
     def site(self, at: code.Place) -> Site:
         row, column, end_row, end_column = code.unpack(at)
         return Site(self.module.path, self.row + row, column, self.row + end_row, end_column, self.symbol)
+
+    def made_by(self, node: code.Expression) -> tuple[Site, str, Arguments] | None:
+        """The factory call of this function, at the same depth of loops, that made the tensor that `node` names."""
+        while isinstance(node, code.Call) and isinstance(node.function, code.Attribute):
+            if id(node) in self.factories:
+                return self.factories[id(node)]
+            node = node.function.value
+        made = self.factory_names.get(node.id) if isinstance(node, code.Name) else None
+        return made[:3] if made is not None and made[3] == len(self.where.loops) else None
 
     def lookup(self, name: str) -> Value | None:
         """The value of a variable, by Python's scoping; None where nothing binds it."""

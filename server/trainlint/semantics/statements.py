@@ -107,6 +107,10 @@ def _assign(frame: Frame, node: code.Assign) -> Leaves:
         _note_growth(frame, node, target, value)
         calls.assign(frame, target, value)
         _name_fact(target, value)
+        if isinstance(value, Tensor) and value.created and isinstance(target, code.Name):
+            made = frame.made_by(node.value)
+            if made is not None:
+                frame.factory_names[target.id] = (*made, len(frame.where.loops))
         if isinstance(target, code.Attribute) and target.name in (
             "require_backward_grad_sync",
             "require_backward_sync",
@@ -147,6 +151,8 @@ def _augment(frame: Frame, node: code.Augment) -> Leaves:
     added = expressions.evaluate(frame, node.value)
     frame.accumulating = False
     old = expressions.evaluate(frame, node.target)
+    if isinstance(node.target, code.Attribute) and node.target.name == "grad" and node.op == "+":
+        frame.run.entry.reads_zero_gradients = True
     if isinstance(added, Tensor):
         if node.op == "+":
             whole = code.Binary("+=", node.target, node.value, node.at)
@@ -230,6 +236,8 @@ def _if(frame: Frame, node: code.If) -> Leaves:
     positive, negative = guards.classify(
         node.test, lambda item: expressions.evaluate_quietly(frame, item), frame.run.rank_names
     )
+    if not positive:
+        positive = _undecided(frame, node.test)
     held = frame.variables
     before = dict(held)
     first = _branch(frame, node.body, positive, node.test)
@@ -244,6 +252,43 @@ def _if(frame: Frame, node: code.If) -> Leaves:
         return first if first is not Leaves.PROGRAM else second
     _guard_rest(frame, node, first, positive, negative)
     return Leaves.END
+
+
+def _undecided(frame: Frame, test: code.Expression) -> tuple[GuardKind, ...]:
+    """What a condition is that no name tells: one on values that the step computes, or a switch that is off."""
+    if isinstance(test, code.Name | code.Attribute):
+        value = expressions.evaluate(frame, test)
+        return (GuardKind.OFF,) if value == Const(False) and _is_setting(frame, test) else ()
+    if isinstance(test, code.Compare) and (frame.where.loops or frame.where.root.role is not Role.PROGRAM):
+        if any(operator in ("is", "is not") for operator in test.ops):
+            return ()
+        for item in code.walk(test):
+            if isinstance(item, code.Name) and _computed_here(frame, item):
+                return (GuardKind.DATA,)
+    return ()
+
+
+def _is_setting(frame: Frame, test: code.Name | code.Attribute) -> bool:
+    """Whether a name is a parameter or an attribute: set elsewhere, not by the code around the test."""
+    if isinstance(test, code.Attribute):
+        return True
+    define = frame.function.define if frame.function is not None else None
+    return isinstance(define, code.Define) and any(parameter.name == test.id for parameter in define.parameters)
+
+
+def _computed_here(frame: Frame, node: code.Name) -> bool:
+    """Whether a variable holds what the current step computes, rather than a setting or a counter."""
+    if naming.STEP_INDEX.search(node.id) or naming.EPOCH_INDEX.search(node.id) or naming.RANK.search(node.id):
+        return False
+    value = frame.variables.get(node.id)
+    if value is None:
+        return False
+    if isinstance(value, Tensor):
+        return True
+    inside = len(frame.where.loops) - frame.loop_base
+    if inside:
+        return node.id not in frame.before_loops[-1] and not isinstance(value, Const | Option | Test)
+    return isinstance(value, Host) and value.kind in ("number", "array") and frame.where.loops != ()
 
 
 def _hold(frame: Frame, held: dict[str, Value], variables: dict[str, Value]) -> None:
@@ -465,7 +510,7 @@ def _open(frame: Frame, site: Site, iterated: Value, small: bool, counter: str) 
         fact: Any = found.fact if found is not None else None
         loop = LoopRun(site, iterated, fact, small, where.loops[-1] if where.loops else None)
         loop.over_data = found is not None
-        loop.in_evaluation = _evaluates(frame, iterated, found)
+        loop.in_evaluation = _evaluates(frame, iterated, found) or (frame.evaluating and found is None)
         loop.where = where
         frame.run.loops[key] = loop
     loop.counter = counter or loop.counter

@@ -57,6 +57,7 @@ def sync(
         frame,
         kind,
         kind=kind,
+        operand_site=frame.site(operand.at) if operand is not None else None,  # type: ignore[union-attr]
         site=site or frame.site(node.at),  # type: ignore[union-attr]
         text=node,
         value=value,
@@ -197,7 +198,9 @@ def constant_reference(name: str) -> Value | None:
     """Values of library names that are neither functions nor classes."""
     if name in ("sys.argv", "torch.version.cuda"):
         return STRING
-    if name in ("math.pi", "numpy.pi", "math.inf", "numpy.inf"):
+    if name in ("math.inf", "numpy.inf", "torch.inf", "torch._six.inf"):
+        return Const(float("inf"))
+    if name in ("math.pi", "numpy.pi"):
         return NUMBER
     if name == "os.environ":
         return Object("os.environ")
@@ -269,6 +272,8 @@ def _record_transfer(
 ) -> None:
     moved = receiver(node)
     factory = frame.factories.get(id(moved)) if moved is not None else None
+    if factory is None and value.created and isinstance(moved, code.Name | code.Call):
+        factory = frame.made_by(moved)
     non_blocking = given.keywords.get("non_blocking")
     if non_blocking is None and name == "cuda" and len(given.positional) > 1:
         non_blocking = given.positional[1]
@@ -290,10 +295,26 @@ def _record_transfer(
         may_be_other_accelerator=device.other,
         device_is_certain=device.cuda and not device.cpu and not device.other and device.proved,
         host_value_reused=not (moved is not None and dotted(moved) in frame.rebinding),
-        made_by=factory[0] if factory else None,
+        made_by=factory[0] if factory and moved is not None and id(moved) in frame.factories else None,
         factory=factory[1] if factory else "",
         factory_arguments=factory[2] if factory else Arguments(),
         device_text=_device_text(given, node, name),
+    )
+
+
+def record_copy(frame: Frame, node: code.Subscript, value: Tensor) -> None:
+    """`on_device[…] = on_host` copies the host tensor, as `.to(device)` would."""
+    made = next((factory for factory in frame.factories.values() if value.created), None)
+    frame.run.record(
+        Transfer,
+        frame,
+        "copy",
+        site=frame.site(node.at),
+        text=node,
+        value=value,
+        target=Place.DEVICE,
+        non_blocking=Known.NO,
+        factory=made[1] if made else "",
     )
 
 
@@ -325,12 +346,13 @@ def call_method(frame: Frame, value: Tensor, name: str, given: Given, node: code
     handler = _METHODS.get(name)
     if handler is not None:
         return handler(frame, value, given, node)
-    result = replace(value, loader=value.loader if value.container else None, created=False)
+    graph = value.keeps_graph and name not in library.NOT_DIFFERENTIABLE and frame.where.grad is not GradMode.DISABLED
+    result = replace(value, loader=value.loader if value.container else None, created=value.created, keeps_graph=graph)
     for other in given.positional:
         if isinstance(other, Tensor):
             result = combine(result, other)
     if name in library.REDUCTIONS:
-        result = replace(result, number=not given.positional and not given.keywords, container=False)
+        result = replace(result, number=not given.positional and not given.keywords, container=False, created=False)
     return result
 
 

@@ -264,7 +264,7 @@ STRING = Host("string")
 OBJECT = Host("object")
 ARRAY = Host("array")
 
-_MOST_OPTIONS = 4
+MOST_OPTIONS = 8
 
 
 def options(value: Value) -> tuple[Value, ...]:
@@ -315,7 +315,7 @@ def join(one: Value, other: Value) -> Value:
         return _join_tables(one, other)
     distinct = list(options(one))
     distinct += [value for value in options(other) if value not in distinct]
-    return Choice(tuple(distinct)) if len(distinct) <= _MOST_OPTIONS else UNKNOWN
+    return Choice(tuple(distinct)) if len(distinct) <= MOST_OPTIONS else UNKNOWN
 
 
 def _join_tensors(one: Tensor, other: Tensor) -> Tensor:

@@ -120,6 +120,10 @@ class GuardKind(StrEnum):
     """`if not self.training:`, `if phase == "val":`."""
     TRAINING = "training"
     """`if self.training:`, `if phase == "train":`."""
+    DATA = "data"
+    """A condition on values that the step computes, such as `loss.item() > worst`: nobody can tell how often it holds."""
+    OFF = "off"
+    """A switch that the program text sets to False: `verbose=False`, with no caller that says otherwise."""
     FLAG = "flag"
     """Any other condition; it does not thin out."""
 
