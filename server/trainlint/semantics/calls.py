@@ -157,7 +157,16 @@ def _call_choice(frame: Frame, callee: Choice, given: Given, node: code.Call | N
 
 
 def _call_bound(frame: Frame, callee: Bound, given: Given, node: code.Call | None) -> Value:
+    if frame.where.loops and isinstance(callee.receiver, Instance) and frame.function is not callee.function:
+        note_change(frame, callee.receiver)
     return call_function(frame, callee.function, replace(given, positional=[callee.receiver, *given.positional]), node)
+
+
+def note_change(frame: Frame, instance: Instance) -> None:
+    """A dataset whose method is called in a loop, or whose attribute is set there, changes between epochs."""
+    owner = frame.function.owner if frame.function is not None else None
+    if owner is not instance.cls and is_dataset_class(instance.cls):
+        frame.run.changed_datasets.add(id(instance))
 
 
 def _call_partial(frame: Frame, callee: Partial, given: Given, node: code.Call | None) -> Value:
@@ -647,6 +656,7 @@ def record_forward(frame: Frame, model: Value, node: code.Call | None) -> None:
         site=frame.site(node.at),
         text=node,
         model=model,
+        frozen_inputs=isinstance(model, Object | Instance) and model.frozen,
         only_evaluates=_only_evaluates(frame),
     )
 
@@ -800,6 +810,8 @@ def _assign_items(frame: Frame, targets: tuple[code.Expression, ...], value: Val
 def _assign_attribute(frame: Frame, base: Value, name: str, value: Value) -> None:
     frame.run.effects += 1
     if isinstance(base, Instance):
+        if frame.where.loops:
+            note_change(frame, base)
         old = base.attributes.get(name)
         base.attributes[name] = value if old is None or old == NONE else _merge(old, value)
     elif isinstance(base, ModuleValue):

@@ -134,7 +134,10 @@ def _module_attribute(frame: Frame, base: ModuleValue, name: str) -> Value:
 
 def _instance_attribute(frame: Frame, base: Instance, name: str) -> Value:
     if name in base.attributes:
-        return base.attributes[name]
+        value = base.attributes[name]
+        if isinstance(value, Tensor) and value.registered and base.place is Place.DEVICE:
+            return replace(value, place=Place.DEVICE, created=False)
+        return value
     member = calls.find_member(base.cls, name)
     if member is None and base.construct is not None and not calls.is_module(base):
         base.settle()
@@ -183,7 +186,7 @@ def _tensor_attribute(frame: Frame, base: Tensor, name: str) -> Value:
     if name in library.HOST_ATTRIBUTES:
         return NUMBER if name in ("ndim", "itemsize", "nbytes") else OBJECT
     if name in ("data", "grad"):
-        return replace(base, keeps_graph=False)
+        return replace(base, keeps_graph=False, gradient=name == "grad")
     if naming.CONFIG.search(name):
         return Option("config")
     return replace(base, container=False) if name in ("loss", "logits", "T", "mT") else base
@@ -346,6 +349,8 @@ def _object_item(frame: Frame, base: Object, key: Value) -> Value:
             name = key.value.lower()
             return Host("rank") if naming.RANK.search(name) else Host("world-size") if "world_size" in name else STRING
         return STRING
+    if base.type == "computed":
+        return base
     if base.type == "library-dict":
         return Reference(f"{base.origin}.{key.value if isinstance(key, Const) else 'any'}")
     if base.type == "module-dict" and isinstance(base.inner, ModuleValue):

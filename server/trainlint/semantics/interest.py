@@ -22,8 +22,9 @@ _SPEAKING = frozenset(
 )
 """Names of calls that rules speak about, or that lead to such."""
 _REDUCING = frozenset("sum mean max min norm abs any all isnan isinf isfinite".split())
-_IF, _FOR, _SLICE = ",28]", ",29]", ",5]"
-"""How the lowered nodes of a condition, a loop and a slice end in their JSON."""
+_CONDITIONS = (",28]", ",30]", ",36]", ",12]")
+_FOR, _SLICE = ",29]", ",5]"
+"""How the lowered nodes of conditions, of a loop and of a slice end in their JSON."""
 
 
 class Interest:
@@ -75,6 +76,6 @@ class Interest:
 def _speaks(line: str, words: frozenset[str]) -> bool:
     if words & _SPEAKING:
         return True
-    if _IF in line and words & _REDUCING:
+    if words & _REDUCING and any(end in line for end in _CONDITIONS):
         return True
     return _FOR in line and _SLICE in line

@@ -298,6 +298,8 @@ SYNCING_FUNCTIONS = {"torch.equal", "torch.allclose", "torch.is_nonzero"}
 
 SYNCING_METHODS = {"item", "tolist", "equal", "allclose", "is_nonzero", "__bool__", "__float__", "__int__"}
 COPYING_METHODS = {"cpu", "numpy"}
+TENSOR_METHODS = {"item", "tolist", "cpu", "numpy", "detach", "backward", "cuda", "mean", "sum"}
+"""Methods that only a tensor has: what they are called on is one, wherever it comes from."""
 HOST_METHODS = {
     "size",
     "dim",

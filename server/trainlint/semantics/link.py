@@ -38,7 +38,7 @@ from trainlint.semantics.project import (
 )
 from trainlint.semantics.state import Frame, LoopRun, ModuleState, Role, Root, Run, Units, Where
 from trainlint.semantics.text import describe
-from trainlint.semantics.values import NUMBER, Bound, Class, Function, Instance
+from trainlint.semantics.values import NUMBER, Bound, Class, Function, Instance, options
 from trainlint.semantics.vocabulary import Framework, GuardKind, Known, Region
 
 _RECURSION = 12_000
@@ -446,12 +446,17 @@ class _Finisher:
                 ),
                 "",
             )
-            return replace(record, trains=entry.trains, other_branch=other)
+            used = self.run.wrapped_models.get(record.site)
+            trains = entry.trains and not (used is not None and used.called and not used.with_gradients)
+            return replace(record, trains=trains, other_branch=other)
         return record
 
     def _finish_loaders(self) -> None:
         run = self.run
         for loader in run.loaders.values():
+            loader.changes_between_epochs = any(
+                id(option) in run.changed_datasets for option in options(loader.dataset)
+            )
             loader.context = contexts.context_of(run.loader_where[id(loader)], run.entry)
             self.project.loaders.append(loader)
         for sampler in run.samplers.values():
@@ -478,8 +483,20 @@ class _Finisher:
 
     def _finish_loops(self) -> None:
         for loop in self.run.loops.values():
-            if loop.runs_step and loop.where is not None:
+            self._fold_micro_batches(loop)
+        for loop in self.run.loops.values():
+            if loop.runs_step and loop.where is not None and (loop.backwards or loop.updates):
                 self.project.step_loops.append(self._step_loop(loop))
+
+    def _fold_micro_batches(self, loop: LoopRun) -> None:
+        """A loop that only runs backward passes, inside one that runs the optimizer step, goes over micro-batches."""
+        outer = loop.parent
+        if outer is not None and loop.backwards and not loop.updates and outer.updates and not outer.backwards:
+            outer.backwards.update(loop.backwards)
+            outer.micro_batches = True
+            outer.no_sync = outer.no_sync or loop.no_sync
+            outer.wrapper = outer.wrapper or loop.wrapper
+            loop.backwards.clear()
 
     def _step_loop(self, loop: LoopRun) -> StepLoop:
         assert loop.where is not None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from trainlint.semantics import calls, code, expressions, frameworks, library, naming, packages, records, tensors
 from trainlint.semantics.project import Call, Report, ReportKind, SyncKind, Tokenization, TokenizerWork
-from trainlint.semantics.state import Frame, Role
+from trainlint.semantics.state import Frame, Role, WrappedModel
 from trainlint.semantics.text import dotted
 from trainlint.semantics.values import (
     ARRAY,
@@ -32,7 +32,7 @@ from trainlint.semantics.values import (
     Value,
     join,
 )
-from trainlint.semantics.vocabulary import Place
+from trainlint.semantics.vocabulary import GradMode, Place
 
 if TYPE_CHECKING:
     from trainlint.semantics.calls import Given
@@ -120,8 +120,14 @@ def record_tokenization(
         arguments=given.arguments(),
         cached=_is_cached(frame),
         tokenizer=tokenizer,
-        generated=isinstance(first, Object) and first.type == "generated-text",
+        generated=_is_generated(first),
     )
+
+
+def _is_generated(value: Value | None) -> bool:
+    if isinstance(value, Listing):
+        value = value.item
+    return isinstance(value, Object) and value.type == "generated-text"
 
 
 def _is_cached(frame: Frame) -> bool:
@@ -134,10 +140,13 @@ def _is_cached(frame: Frame) -> bool:
         calls.is_reference(item, *caches) or (isinstance(item, Object) and item.type == "cache")
         for item in function.decorators
     )
-    return decorated or any(_names_cache(guard.test) for guard in frame.where.guards)
+    return decorated or any(_looks_up(guard.test) for guard in frame.where.guards)
 
 
-def _names_cache(test: object) -> bool:
+def _looks_up(test: object) -> bool:
+    """Whether a condition asks a cache: `if key not in self.kept:`, or one that says so in a name."""
+    if isinstance(test, code.Compare) and "not in" in test.ops:
+        return True
     return any(
         "cache" in (item.id if isinstance(item, code.Name) else item.name).lower()
         for item in code.walk(test)
@@ -175,6 +184,8 @@ def _object_method(frame: Frame, receiver: Object, name: str, given: Given, node
         return handler(frame, receiver, name, given, node)
     if receiver.type in library.WRAPPERS:
         return _wrapper_method(frame, receiver, name, given, node)
+    if receiver.type == "computed" and isinstance(receiver.inner, Tensor) and name in library.TENSOR_METHODS:
+        return tensors.call_method(frame, receiver.inner, name, given, node)
     return _unknown_method(frame, receiver, name, given, node)
 
 
@@ -208,6 +219,8 @@ def _model_method(frame: Frame, receiver: Object, name: str, given: Given, node:
         return moved
     if name in _SAME_MODEL:
         _note_mode(frame, name, given)
+        if name == "requires_grad_" and given.positional[:1] == [Const(False)]:
+            calls.rebind(frame, receiver_of(node), replace(receiver, frozen=True))
         return receiver
     return _module_protocol(frame, receiver, receiver.place, name, given, node)
 
@@ -256,6 +269,7 @@ def _module_protocol(
         record_call(frame, "torch.nn.Module.zero_grad", given, node, model)
         return OBJECT
     if name in ("register_buffer", "register_parameter", "add_module"):
+        _register(model, given)
         return OBJECT
     if name in (
         "named_parameters",
@@ -287,6 +301,14 @@ def _module_protocol(
     return tensors.call_module_value(frame, place, False, given.all())
 
 
+def _register(model: Value, given: Given) -> None:
+    """A buffer or parameter is an attribute that moves with its module."""
+    name = given.get("name", 0)
+    value = given.get("tensor", 1)
+    if isinstance(model, Instance) and isinstance(name, Const) and isinstance(name.value, str) and value is not None:
+        model.attributes[name.value] = replace(value, registered=True) if isinstance(value, Tensor) else value
+
+
 def _wrapper_method(frame: Frame, receiver: Object, name: str, given: Given, node: code.Call | None) -> Value:
     if name in ("no_sync", "join", "set_requires_gradient_sync"):
         frame.run.entry.disables_sync = True
@@ -315,6 +337,8 @@ def _instance_method(frame: Frame, receiver: Instance, name: str, given: Given, 
             return receiver
         if name in _SAME_MODEL:
             _note_mode(frame, name, given)
+            if name == "requires_grad_" and given.positional[:1] == [Const(False)]:
+                receiver.frozen = True
             return receiver
         if name == "forward":
             return tensors.call_module_value(frame, receiver.place, True, given.all())
@@ -429,6 +453,8 @@ def item_of_object(frame: Frame, value: Object) -> Value:
         return calls.item_of(frame, value.inner)
     if value.type == "range":
         return NUMBER
+    if value.type in ("computed", "generated-text"):
+        return value
     if value.type == "torch.nn.Module":
         return replace(value, proved=False)
     if value.type == "datasets.Dataset":
@@ -479,7 +505,7 @@ def _tokenizer(frame: Frame, receiver: Object, name: str, given: Given, node: co
     if name in library.ENCODING_METHODS or name in library.DECODING_METHODS or name in library.PADDING_METHODS:
         record_tokenization(frame, receiver.origin or "unknown", name, given, node)
     if name in library.DECODING_METHODS:
-        return STRING
+        return Object("generated-text") if _fresh(given) else STRING
     if name in library.PADDING_METHODS or name in (
         "__call__",
         "encode",
@@ -495,6 +521,15 @@ def _tokenizer(frame: Frame, receiver: Object, name: str, given: Given, node: co
     if name == "to":
         return receiver
     return UNKNOWN
+
+
+def _fresh(given: Given) -> bool:
+    """Whether what is decoded was computed on the device a moment ago."""
+    return any(
+        tensor.place is Place.DEVICE and tensor.loader is None
+        for value in given.all()
+        for tensor in tensors.tensors_in(value)
+    )
 
 
 # ------------------------------------------------------------------------------------------------------ containers
@@ -706,6 +741,9 @@ def _decorated(decorator: Object, function: Value) -> Value:
 
 
 def _call_wrapper(frame: Frame, callee: Object, given: Given, node: code.Call | None) -> Value:
+    if isinstance(callee.fact, WrappedModel):
+        callee.fact.called = True
+        callee.fact.with_gradients = callee.fact.with_gradients or frame.where.grad is not GradMode.DISABLED
     inner = callee.inner
     if isinstance(inner, Instance):
         inner.place = Place.DEVICE if callee.place is Place.DEVICE else inner.place
@@ -760,6 +798,15 @@ def _declare_option(frame: Frame, given: Given) -> None:
     )
 
 
+def _environment(frame: Frame, receiver: Object, name: str, given: Given, node: code.Call | None) -> Value:
+    if name == "setdefault" and node is not None and len(given.positional) > 1:
+        packages.record_environment(frame, node, given.positional[0], given.positional[1])
+    if name == "update" and node is not None and given.positional and isinstance(given.positional[0], Table):
+        for key, value in given.positional[0].items:
+            packages.record_environment(frame, node, Const(key), value)
+    return expressions.item_at(frame, receiver, given.positional[0] if given.positional else UNKNOWN)
+
+
 def _checkpoint(frame: Frame, receiver: Object, name: str, given: Given, node: code.Call | None) -> Value:
     if name in ("get", "pop"):
         return replace(receiver, inner=receiver)
@@ -769,6 +816,8 @@ def _checkpoint(frame: Frame, receiver: Object, name: str, given: Given, node: c
 
 
 _HANDLERS: dict[str, Handler] = {
+    "os.environ": _environment,
+    "generated-text": lambda frame, receiver, name, given, node: receiver,
     "torch.nn.Module": _model_method,
     "torch.optim.Optimizer": _optimizer,
     "torch.optim.lr_scheduler.LRScheduler": _scheduler,

@@ -31,6 +31,8 @@ class _Scan:
         self.path = path
         self.facts = facts
         self.aliases: dict[str, str] = {}
+        self.guarded: set[str] = set()
+        """Names whose import is one of several, by what the installed release offers."""
         self.found: list[NameUse] = []
 
     def unit(self, statement: code.Statement, row: int) -> None:
@@ -39,6 +41,8 @@ class _Scan:
     def _visit(self, node: Any, row: int, symbol: str, under: tuple[GuardKind, ...]) -> None:
         if isinstance(node, code.Import | code.ImportFrom):
             self._imports(node)
+            if GuardKind.EXCEPTIONAL in under:
+                self.guarded |= {alias.bound or alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, code.Define):
             for part in (*node.decorators, *node.parameters):
                 self._visit(part, row, symbol, under)
@@ -109,6 +113,8 @@ class _Scan:
             return
         start, column, end, end_column = code.unpack(node.at)  # type: ignore[union-attr]
         site = Site(self.path, row + start, column, row + end, end_column, symbol)
+        if first in self.guarded:
+            under = (*under, GuardKind.EXCEPTIONAL)
         self.found.append(NameUse(full, site, ReferenceForm.USE, called, under))
 
 

@@ -17,7 +17,7 @@ from trainlint.semantics.project import (
     SyncKind,
     Wrapping,
 )
-from trainlint.semantics.state import Frame, Role
+from trainlint.semantics.state import Frame, Role, WrappedModel
 from trainlint.semantics.text import describe, dotted
 from trainlint.semantics.values import (
     ARRAY,
@@ -127,7 +127,7 @@ def call_unknown(frame: Frame, callee: Value, given: Given, node: code.Call | No
         return UNKNOWN
     if word in frame.run.options.loader_factories:
         return Object("torch.utils.data.DataLoader", proved=False)
-    return UNKNOWN
+    return Object("computed", inner=replace(found, proved=False)) if found is not None else UNKNOWN
 
 
 def _last_word(function: code.Expression) -> str:
@@ -260,6 +260,14 @@ def _filter(frame: Frame, given: Given, node: code.Call | None) -> Value:
 
 
 def _getattr(frame: Frame, given: Given, node: code.Call | None) -> Value:
+    if len(given.positional) >= 2 and isinstance(given.positional[0], ModuleValue):
+        return expressions.item_at(frame, Object("module-dict", inner=given.positional[0]), given.positional[1])
+    if (
+        len(given.positional) >= 2
+        and isinstance(given.positional[0], Reference)
+        and not isinstance(given.positional[1], Const)
+    ):
+        return Reference(f"{given.positional[0].name}.any")
     if (
         len(given.positional) >= 2
         and isinstance(given.positional[1], Const)
@@ -483,7 +491,7 @@ def _environment_get(frame: Frame, given: Given, node: code.Call | None) -> Valu
 
 def _environment_set(frame: Frame, given: Given, node: code.Call | None) -> Value:
     if len(given.positional) >= 2 and node is not None:
-        _record_environment(frame, node, given.positional[0], given.positional[1])
+        record_environment(frame, node, given.positional[0], given.positional[1])
     return STRING
 
 
@@ -651,9 +659,10 @@ def _wrap(frame: Frame, name: str, given: Given, node: code.Call | None) -> Valu
         tensors.note_device(frame, DeviceValue(cuda=True))
     if isinstance(model, Instance) and place is Place.DEVICE:
         model.place = place
-    return Object(
-        name, inner=model, place=place if place is not Place.HOST else Place.HOST, proved=not isinstance(model, Unknown)
-    )
+    fact = None
+    if node is not None:
+        fact = frame.run.wrapped_models.setdefault(frame.site(node.at), WrappedModel(frame.site(node.at)))
+    return Object(name, inner=model, place=place, proved=not isinstance(model, Unknown), fact=fact)
 
 
 def _record_wrapping(frame: Frame, name: str, given: Given, node: code.Call | None) -> None:
@@ -766,6 +775,12 @@ def make_loader(frame: Frame, given: Given, node: code.Call | None, name: str, *
     dataset = arguments.value("dataset") or UNKNOWN
     loader.dataset = dataset
     loader.dataset_kind, loader.works_per_item = dataset_facts(frame, dataset)
+    if (
+        isinstance(dataset, Object)
+        and dataset.origin in library.IN_MEMORY_DATASETS
+        and isinstance(dataset.inner, Tensor)
+    ):
+        loader.item_place = dataset.inner.place
     for argument in node.arguments:
         if argument.keyword == "dataset" or (argument.keyword is None and argument is node.arguments[0]):
             loader.dataset_text = describe(argument.value)
@@ -917,16 +932,18 @@ def set_attribute(frame: Frame, base: Reference, name: str, value: Value) -> Non
 
 
 def set_environment(frame: Frame, target: code.Subscript, key: Value, value: Value) -> None:
-    _record_environment(frame, target, key, value)
+    record_environment(frame, target, key, value)
 
 
-def _record_environment(frame: Frame, node: code.Call | code.Subscript, key: Value, value: Value) -> None:
+def record_environment(frame: Frame, node: code.Call | code.Subscript, key: Value, value: Value) -> None:
     if isinstance(key, Const) and isinstance(key.value, str):
         frame.run.record(EnvironmentSetting, frame, key.value, site=frame.site(node.at), name=key.value, value=value)
 
 
 def note_resume(frame: Frame, given: Given) -> None:
-    """`load_state_dict` of something read from disk: the script can continue a training run."""
+    """`load_state_dict` of something read from disk, before training: the script can continue a training run."""
+    if not frame.where.loops and any(loop.runs_step for loop in frame.run.loops.values()):
+        return
     for value in given.positional[:1]:
         for option in options(value):
             if (isinstance(option, Object) and option.type in ("checkpoint",)) or isinstance(option, Unknown):

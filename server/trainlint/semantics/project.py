@@ -15,7 +15,7 @@ from trainlint.semantics.context import Context as Context
 from trainlint.semantics.context import Entry as Entry
 from trainlint.semantics.context import Guard as Guard
 from trainlint.semantics.context import Site as Site
-from trainlint.semantics.values import NONE, UNKNOWN, Const, Host, Option, Tensor, Unknown, Value
+from trainlint.semantics.values import NONE, UNKNOWN, Const, Host, Option, Tensor, Test, Unknown, Value
 from trainlint.semantics.vocabulary import (
     Confidence,
     Framework,
@@ -237,7 +237,9 @@ class Loader:
     def pins(self) -> Known:
         """Whether its batches come in pinned memory."""
         given = self.arguments.constant("pin_memory")
-        if given is True:
+        value = self.arguments.value("pin_memory")
+        # a switch that is on by default, or that follows from the machine, is on where it matters
+        if given is True or isinstance(value, Test | Host) or (isinstance(value, Option) and value.default is True):
             return Known.YES
         return Known.NO if given is False or self.arguments.absent("pin_memory") else Known.UNKNOWN
 

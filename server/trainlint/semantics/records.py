@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from trainlint.semantics import calls, code
@@ -21,7 +22,7 @@ from trainlint.semantics.values import (
     Value,
     options,
 )
-from trainlint.semantics.vocabulary import Frequency, GradMode, GuardKind, Known, Region
+from trainlint.semantics.vocabulary import Confidence, Frequency, GradMode, GuardKind, Known, Region
 
 if TYPE_CHECKING:
     from trainlint.semantics.calls import Given
@@ -111,7 +112,8 @@ def note_checkpoint(frame: Frame, given: Given, node: code.Call | None) -> None:
 def checkpoint(*, context: Context, where: Where, whole: bool, **fields: Any) -> Checkpoint:
     """A checkpoint is periodic if it is written from a loop that trains."""
     periodic = any(loop.runs_step or loop.holds_steps for loop in where.loops)
-    return Checkpoint(context=context, periodic=periodic, **fields)
+    # a better score decides when most checkpoints are written; that does not make them doubtful
+    return Checkpoint(context=replace(context, confidence=Confidence.HIGH), periodic=periodic, **fields)
 
 
 def state_kinds(value: Value, key: str = "", depth: int = 0) -> set[str]:

@@ -20,7 +20,6 @@ from trainlint.semantics.project import (
     Sampler,
     Site,
     SyncPoint,
-    Tokenization,
 )
 from trainlint.semantics.text import dotted
 from trainlint.semantics.values import Class, Function, Instance, Value
@@ -64,6 +63,15 @@ class Root:
     """Whether its role was inferred rather than proved."""
     trains: bool = True
     """For SAMPLE and COLLATE: whether a training loader, as far as known, uses it."""
+
+
+@dataclass(eq=False, slots=True)
+class WrappedModel:
+    """A model wrapped for several devices, and how it is used."""
+
+    site: Site
+    called: bool = False
+    with_gradients: bool = False
 
 
 @dataclass(eq=False, slots=True)
@@ -246,7 +254,7 @@ class Frame:
         self.variables[name] = value
 
 
-HOT_ONLY: set[object] = {SyncPoint, Report, Tokenization, EvaluationForward}
+HOT_ONLY: set[object] = {SyncPoint, Report, EvaluationForward}
 """Records that no rule asks for where code runs once; the others say something about the set-up."""
 
 Pending = tuple[Callable[..., Any], dict[str, Any], Where]
@@ -283,6 +291,7 @@ class Run:
     sampler_where: dict[int, Where] = field(default_factory=dict)
     command_line: dict[str, Value] = field(default_factory=dict)
     """Options that an argument parser declares, by the name of their attribute."""
+    wrapped_models: dict[Site, WrappedModel] = field(default_factory=dict)
     wrapper: str = ""
     """Canonical name of the latest wrapper that averages gradients."""
     resumes: list[bool] = field(default_factory=list)
@@ -301,6 +310,8 @@ class Run:
     name_flows: dict[tuple[Path, int], tuple[frozenset[str], frozenset[str]]] = field(default_factory=dict)
     searching: set[tuple[Path, str]] = field(default_factory=set)
     """Names that are being looked for through star imports, so that circles end."""
+    changed_datasets: set[int] = field(default_factory=set)
+    """Datasets, by identity, that the main process changes from within a loop."""
     datasets_seen: set[int] = field(default_factory=set)
     quiet: dict[tuple[object, ...], Value] = field(default_factory=dict)
     """Results of calls, by function and arguments alone, that left nothing behind that depends on where they stand."""

@@ -303,6 +303,8 @@ def _known_test(frame: Frame, test: code.Expression, value: Value) -> bool | Non
     """Whether a condition is decided by the program text: `if False:`, `if __name__ == "__main__":`."""
     if isinstance(test, code.Constant):
         return bool(test.value)
+    if isinstance(test, code.Compare) and isinstance(value, Const):
+        return bool(value.value)
     if isinstance(test, code.Compare) and len(test.ops) == 1 and test.ops[0] == "==":
         sides = (test.left, test.comparators[0])
         if any(isinstance(side, code.Name) and side.id == "__name__" for side in sides):
@@ -649,8 +651,11 @@ def _define(frame: Frame, node: code.Define) -> Leaves:
 def _define_class(frame: Frame, node: code.DefineClass) -> Leaves:
     qualname = f"{frame.symbol}.{node.name}" if frame.symbol else node.name
     bases = tuple(expressions.evaluate(frame, base.value) for base in node.bases if base.keyword is None)
-    for decorator in node.decorators:
-        expressions.evaluate(frame, decorator)
+    decorators = [expressions.evaluate(frame, decorator) for decorator in node.decorators]
+    settings = any(calls.is_reference(decorator, "dataclasses.dataclass") for decorator in decorators) or any(
+        isinstance(decorator, code.Call) and dotted(decorator.function).endswith("dataclass")
+        for decorator in node.decorators
+    )
     cls = Class(frame.module, node, qualname, bases, row=frame.row)
     frame.module.classes[qualname] = cls
     body = Frame(
@@ -666,7 +671,7 @@ def _define_class(frame: Frame, node: code.DefineClass) -> Leaves:
         body.row = frame.row + member.row
         statement = member.statement
         if isinstance(statement, code.Define):
-            decorators = tuple(expressions.evaluate(body, decorator) for decorator in statement.decorators)
+            wrapped = tuple(expressions.evaluate(body, decorator) for decorator in statement.decorators)
             function = Function(
                 frame.module,
                 statement,
@@ -674,7 +679,7 @@ def _define_class(frame: Frame, node: code.DefineClass) -> Leaves:
                 body.row,
                 frame if frame.function is not None else None,
                 cls,
-                decorators,
+                wrapped,
             )
             frame.module.defined[statement.body] = function
             if not any(
@@ -684,8 +689,17 @@ def _define_class(frame: Frame, node: code.DefineClass) -> Leaves:
                 cls.members[statement.name] = function
         else:
             run_block(body, (statement,))
+            if settings and isinstance(statement, code.Assign) and isinstance(statement.targets[0], code.Name):
+                _make_setting(cls, statement.targets[0].id)
     frame.bind(node.name, cls)
     return Leaves.END
+
+
+def _make_setting(cls: Class, name: str) -> None:
+    """A field of a dataclass has a default that whoever makes the object may change."""
+    value = cls.members.get(name)
+    if isinstance(value, Const):
+        cls.members[name] = Option(name, value.value, True)
 
 
 # --------------------------------------------------------------------------------------------------------- imports

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from trainlint.semantics import calls, code, library, naming
+from trainlint.semantics import calls, code, library, methods, naming
 from trainlint.semantics.project import Arguments, Site, SyncKind, SyncPoint, Transfer
 from trainlint.semantics.state import Frame
 from trainlint.semantics.text import describe, dotted
@@ -296,7 +296,7 @@ def _record_transfer(
         device_is_certain=device.cuda and not device.cpu and not device.other and device.proved,
         host_value_reused=not (moved is not None and dotted(moved) in frame.rebinding),
         made_by=factory[0] if factory and moved is not None and id(moved) in frame.factories else None,
-        factory=factory[1] if factory else "",
+        factory=factory[1] if factory else name if "." in name else "",
         factory_arguments=factory[2] if factory else Arguments(),
         device_text=_device_text(given, node, name),
     )
@@ -346,6 +346,8 @@ def call_method(frame: Frame, value: Tensor, name: str, given: Given, node: code
     handler = _METHODS.get(name)
     if handler is not None:
         return handler(frame, value, given, node)
+    if name == "zero_" and value.gradient:
+        methods.record_call(frame, "torch.Tensor.zero_", given, node, value)
     graph = value.keeps_graph and name not in library.NOT_DIFFERENTIABLE and frame.where.grad is not GradMode.DISABLED
     result = replace(value, loader=value.loader if value.container else None, created=value.created, keeps_graph=graph)
     for other in given.positional:
@@ -440,6 +442,9 @@ def call_torch(frame: Frame, name: str, given: Given, node: code.Call | None) ->
         return NUMBER
     if name in library.HOST_RESULTS:
         return OBJECT
+    if name == "torch.nn.Parameter":
+        made = result_of(frame, given.positional[:1])
+        return replace(made or Tensor(Place.HOST), registered=True)
     if library.CUDA_TENSOR.match(name):
         return _made_on_device(frame, name, given, node)
     if (name.count(".") == 1 and last in library.FACTORIES) or name == "torch.autograd.Variable":
@@ -468,9 +473,8 @@ def _made_on_device(frame: Frame, name: str, given: Given, node: code.Call | Non
         and not (isinstance(value, Host) and value.kind == "number")
         for value in given.positional
     ):
-        _record_transfer(
-            frame, Tensor(place=Place.HOST, created=True), given, node, DeviceValue(cuda=True), Place.DEVICE, "factory"
-        )
+        made = Tensor(place=Place.HOST, created=True)
+        _record_transfer(frame, made, given, node, DeviceValue(cuda=True), Place.DEVICE, name)
     return Tensor(place=Place.DEVICE)
 
 
@@ -490,9 +494,10 @@ def _factory(frame: Frame, name: str, last: str, given: Given, node: code.Call |
         result = replace(given.positional[0], keeps_graph=last == "Variable" and given.positional[0].keeps_graph)
     else:
         origin = given.positional[0] if given.positional else UNKNOWN
+        data = isinstance(origin, Listing)
         loader = origin.loader if isinstance(origin, Tensor) and last == "Variable" else None
         result = Tensor(
-            place=Place.HOST, created=last != "Variable" and last not in ("from_numpy", "frombuffer"), loader=loader
+            place=Place.HOST, created=not data and last not in ("Variable", "from_numpy", "frombuffer"), loader=loader
         )
     if node is not None and last not in ("Variable",):
         frame.factories[id(node)] = (frame.site(node.at), name, given.arguments(name))

@@ -14,7 +14,8 @@ from trainlint.semantics.vocabulary import GuardKind, Place
 
 if TYPE_CHECKING:
     from trainlint.semantics import code
-    from trainlint.semantics.project import Loader, Sampler, Wrapping
+    from trainlint.semantics.project import Loader, Sampler
+    from trainlint.semantics.state import WrappedModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,8 @@ class Tensor:
     """Known to hold one element: a loss, the result of a full reduction."""
     container: bool = False
     """A dict, list or tuple of tensors rather than one."""
+    registered: bool = False
+    """A parameter or a buffer of a module, which moves with it."""
     gradient: bool = False
     """The `.grad` of a parameter."""
 
@@ -104,9 +107,11 @@ class Object:
     origin: str = ""
     place: Place = Place.UNKNOWN
     proved: bool = True
+    frozen: bool = False
+    """For a model: whether it was told that nothing in it requires gradients."""
     inner: Value | None = None
     """What it wraps: a progress bar's iterable, a DDP model's module, a Subset's dataset, an iterator's loader."""
-    fact: Loader | Sampler | Wrapping | None = None
+    fact: Loader | Sampler | WrappedModel | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +182,8 @@ class Instance:
     attributes: dict[str, Value] = field(default_factory=dict)
     place: Place = Place.UNKNOWN
     """Where its parameters live, if it is a module."""
+    frozen: bool = False
+    """For a model: whether it was told that nothing in it requires gradients."""
     construct: Callable[[], None] | None = field(default=None, repr=False)
     """Runs the constructor, which for a model waits until code of its class does."""
 
