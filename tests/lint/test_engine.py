@@ -156,6 +156,12 @@ def test_a_script_in_a_place_for_everything_sees_its_neighbours_only(tmp_path: P
     assert run(place / "train.py").checked_files == 1
 
 
+def test_an_excluded_text_in_memory_is_left_out_on_demand(project: Path) -> None:
+    texts = {project / "build/new.py": b"x = (\n"}
+    assert codes(run(*texts, texts=texts)) == ["TL001"]
+    assert run(*texts, texts=texts, force_exclude=True).checked_files == 0
+
+
 def test_projects_that_are_checked_together_stay_apart(project: Path, tmp_path: Path) -> None:
     other = write(tmp_path / "other", TRAINING)
     (other / "train.py").unlink()

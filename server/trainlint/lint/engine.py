@@ -83,11 +83,12 @@ class _Run:
     def _named(self) -> list[Path]:
         """The files to report on, sorted."""
         governance = self.governance
-        given = {path for path in self.paths if path in self.texts or not os.path.lexists(path)}
+        direct = {path for path in self.paths if path in self.texts or not os.path.lexists(path)}
+        given = direct
         if self.options.force_exclude:
-            given = {path for path in given if not is_excluded(path, governance.filters_for(path.parent))}
+            given = {path for path in direct if not is_excluded(path, governance.filters_for(path.parent))}
         walked = discover(
-            [path for path in self.paths if path not in given],
+            [path for path in self.paths if path not in direct],
             governance.filters_for,
             force_exclude=self.options.force_exclude,
             unreadable=lambda path, reason: self.warnings.append(f"{path}: {reason}"),

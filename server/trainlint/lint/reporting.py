@@ -89,7 +89,10 @@ class FileReport:
         rule = self._selection.registry.find(UNUSED_SUPPRESSION)
         if rule is None or not issubclass(rule, FileRule):
             return
-        parts = [rule().fix(rule.at(site, message, subject=self._site(span))) for span in unused.removals]
+        whole = unused.suppression.span
+        # Where the whole comment goes, the fix itself takes the space and the row that nothing else is left on.
+        spans = [whole if span <= whole else span for span in unused.removals]
+        parts = [rule().fix(rule.at(site, message, subject=self._site(span))) for span in spans]
         yield replace(rule.at(site, message), fix=_joined(parts))
 
     def _speaks(self, pattern: str) -> bool:
