@@ -80,6 +80,8 @@ class FileReport:
         for misspelt in self._suppressions.misspelt:
             yield from tool_finding(selection, UNUSED_SUPPRESSION, self._site(misspelt.span), _not_understood(misspelt))
         for one in self._suppressions.without_reason():
+            if one.kind is Kind.NOQA:  # shared with other tools, which have no place for a reason in it
+                continue
             written = ", ".join(one.patterns)
             message = f"The suppression of {written} does not say why"
             yield from tool_finding(selection, WITHOUT_REASON, self._site(one.span), message)
@@ -91,7 +93,8 @@ class FileReport:
             return
         whole = unused.suppression.span
         # Where the whole comment goes, the fix itself takes the space and the row that nothing else is left on.
-        spans = [whole if span <= whole else span for span in unused.removals]
+        starts = whole.row, whole.column
+        spans = [whole if (span.row, span.column) <= starts else span for span in unused.removals]
         parts = [rule().fix(rule.at(site, message, subject=self._site(span))) for span in spans]
         yield replace(rule.at(site, message), fix=_joined(parts))
 
