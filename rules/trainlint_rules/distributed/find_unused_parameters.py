@@ -188,36 +188,32 @@ class FindUnusedParameters(Rule):
         invalid(
             """
             import torch
-            from accelerate import Accelerator, DistributedDataParallelKwargs
-            from torch import nn
+            from torchvision.models import resnet50
 
-            kwargs = DistributedDataParallelKwargs(find_unused_parameters=True)  # expect: TL304
-            accelerator = Accelerator(kwargs_handlers=[kwargs])
-            model = nn.Linear(8, 1)
+            torch.distributed.init_process_group("nccl")
+            model = resnet50().cuda()
+            model = torch.nn.parallel.DistributedDataParallel(model, find_unused_parameters=True)  # expect: TL304
             optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-            loader = torch.utils.data.DataLoader(torch.randn(64, 8), batch_size=8)
-            model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
-            for inputs in loader:
-                accelerator.backward(model(inputs).mean())
-                optimizer.step()
+            for images in torch.randn(64, 8, 3, 224, 224):
+                loss = model(images.cuda()).mean()
                 optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
             """,
-            because="through Accelerate's handler: low confidence",
+            because="a library's ResNet uses all of its layers in every forward",
             fixed="""
             import torch
-            from accelerate import Accelerator, DistributedDataParallelKwargs
-            from torch import nn
+            from torchvision.models import resnet50
 
-            kwargs = DistributedDataParallelKwargs()
-            accelerator = Accelerator(kwargs_handlers=[kwargs])
-            model = nn.Linear(8, 1)
+            torch.distributed.init_process_group("nccl")
+            model = resnet50().cuda()
+            model = torch.nn.parallel.DistributedDataParallel(model)
             optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-            loader = torch.utils.data.DataLoader(torch.randn(64, 8), batch_size=8)
-            model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
-            for inputs in loader:
-                accelerator.backward(model(inputs).mean())
-                optimizer.step()
+            for images in torch.randn(64, 8, 3, 224, 224):
+                loss = model(images.cuda()).mean()
                 optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
             """,
         ),
         valid(

@@ -7,7 +7,7 @@ from trainlint.lint.finding import Family, Finding
 from trainlint.lint.rule import Rule, invalid, quote, valid
 from trainlint.probe.evidence import Evidence, Measurement, Source, Verdict, judge_condition
 from trainlint.semantics.project import Project, Report, ReportKind
-from trainlint.semantics.vocabulary import Confidence, Frequency, GuardKind, Known, Region
+from trainlint.semantics.vocabulary import Confidence, Framework, Frequency, GuardKind, Known, Region
 
 FIRST_RANK = "not torch.distributed.is_initialized() or torch.distributed.get_rank() == 0"
 """True on one rank, and in a single process."""
@@ -309,7 +309,7 @@ class EveryRankPrint(Rule):
 
     def check(self, project: Project) -> Iterator[Finding]:
         for report in project.reports:
-            if report.context.entry.distributed is Known.YES and _repeats(report) and not _one_rank_speaks(report):
+            if _runs_on_several_ranks(report) and _repeats(report) and not _one_rank_speaks(report):
                 yield self.finding(
                     report,
                     f"{quote(report.text)} writes the same line on every rank, and {report.context.why}",
@@ -336,6 +336,13 @@ class EveryRankPrint(Rule):
             (figure,) if several else (),
             unmeasured="no rank was seen printing here" if several else "one rank cannot tell; probe on several ranks",
         )
+
+
+def _runs_on_several_ranks(report: Report) -> bool:
+    """Whether the program is written for several processes: it says so, or a framework starts it that way."""
+    entry = report.context.entry
+    launched = entry.framework in (Framework.ACCELERATE, Framework.FABRIC, Framework.DEEPSPEED)
+    return entry.distributed is Known.YES or (launched and entry.distributed is not Known.NO)
 
 
 def _repeats(report: Report) -> bool:

@@ -353,14 +353,14 @@ class SyncInStep(Rule):
     )
 
     def check(self, project: Project) -> Iterator[Finding]:
-        for sync in project.syncs:
-            if sync.kind in WHAT_IT_DOES and _waits_in_training(sync):
-                yield self.finding(
-                    sync,
-                    f"{quote(sync.text)} {WHAT_IT_DOES[sync.kind]} {sync.context.frequency.phrase}",
-                    help="Keep the value on the device (`detach()`) and read it every few steps",
-                    confidence=Confidence.HIGH if sync.value.proved else Confidence.MEDIUM,
-                )
+        for sync, others in _by_row(sync for sync in project.syncs if _waits_in_training(sync)):
+            more = f" (and {others} more on this line)" if others else ""
+            yield self.finding(
+                sync,
+                f"{quote(sync.text)} {WHAT_IT_DOES[sync.kind]} {sync.context.frequency.phrase}{more}",
+                help="Keep the value on the device (`detach()`) and read it every few steps",
+                confidence=Confidence.HIGH if sync.value.proved else Confidence.MEDIUM,
+            )
 
     def fix(self, finding: Finding) -> Fix | None:
         sync = finding.subject
@@ -380,6 +380,18 @@ class SyncInStep(Rule):
         return judge_syncs(evidence, finding.site)
 
 
+def _by_row(syncs: Iterator[SyncPoint]) -> Iterator[tuple[SyncPoint, int]]:
+    """The first sync point of each row, with the number of others there: a line of figures is one thing to mend."""
+    rows: dict[tuple[object, int], list[SyncPoint]] = {}
+    for sync in syncs:
+        rows.setdefault((sync.site.path, sync.site.row), []).append(sync)
+    for found in rows.values():
+        # what is proved speaks for the row
+        found.sort(key=lambda sync: (not sync.value.proved, -sync.context.confidence, sync.site.column))
+        yield found[0], len({sync.site.column for sync in found}) - 1
+
+
 def _waits_in_training(sync: SyncPoint) -> bool:
+    kind = sync.kind in WHAT_IT_DOES
     on_the_hot_path = sync.context.hot and sync.context.routine
-    return on_the_hot_path and sync.on_device and not sync.context.under(GuardKind.NOT_DEVICE)
+    return kind and on_the_hot_path and sync.on_device and not sync.context.under(GuardKind.NOT_DEVICE)

@@ -80,17 +80,17 @@ def _words(node: code.Expression) -> list[str]:
     return found
 
 
-def _last_word(node: code.Expression) -> str:
+def last_word(node: code.Expression) -> str:
     if isinstance(node, code.Name):
         return node.id
     if isinstance(node, code.Attribute):
         return node.name
     if isinstance(node, code.Call):
-        return _last_word(node.function)
+        return last_word(node.function)
     if isinstance(node, code.Subscript):
         if isinstance(node.key, code.Constant) and isinstance(node.key.value, str):
             return node.key.value
-        return _last_word(node.value)
+        return last_word(node.value)
     return ""
 
 
@@ -135,7 +135,7 @@ def _compare(test: code.Compare, evaluate: Evaluate) -> tuple[Kinds, Kinds]:
 def _compare_word(
     one: code.Expression, other: code.Expression, operator: str, equal: bool, unequal: bool, evaluate: Evaluate
 ) -> tuple[Kinds, Kinds] | None:
-    word = _last_word(one)
+    word = last_word(one)
     if not word:
         return None
     constant = other.value if isinstance(other, code.Constant) else None
@@ -209,7 +209,7 @@ def _one_turn(node: code.Expression) -> bool:
         return isinstance(node.operand, code.Constant)
     if isinstance(node, code.Binary) and node.op in ("-", "//"):
         return True
-    if isinstance(node, code.Call) and _last_word(node) == "len":
+    if isinstance(node, code.Call) and last_word(node) == "len":
         return True
     return any(
         word.startswith(("last", "first", "start", "final", "max", "num", "total", "n_")) for word in _words(node)
@@ -233,7 +233,7 @@ def _order(test: code.Compare, operator: str) -> tuple[Kinds, Kinds]:
 
 def _named(test: code.Expression, evaluate: Evaluate, rank_names: frozenset[str]) -> tuple[Kinds, Kinds]:
     """A condition that is one name, attribute or call."""
-    word = _last_word(test)
+    word = last_word(test)
     if word in rank_names or naming.MAIN_PROCESS.search(word):
         return (GuardKind.RANK,), ()
     value = evaluate(test)

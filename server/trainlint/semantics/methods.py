@@ -25,6 +25,7 @@ from trainlint.semantics.values import (
     Listing,
     Object,
     Option,
+    Reference,
     Table,
     Tensor,
     Tuple,
@@ -503,7 +504,8 @@ def _tracker(frame: Frame, receiver: Object, name: str, given: Given, node: code
 
 def _tokenizer(frame: Frame, receiver: Object, name: str, given: Given, node: code.Call | None) -> Value:
     if name in library.ENCODING_METHODS or name in library.DECODING_METHODS or name in library.PADDING_METHODS:
-        record_tokenization(frame, receiver.origin or "unknown", name, given, node)
+        made_by = receiver.inner.name if isinstance(receiver.inner, Reference) else ""
+        record_tokenization(frame, receiver.origin or "unknown", name, given, node, made_by)
     if name in library.DECODING_METHODS:
         return Object("generated-text") if _fresh(given) else STRING
     if name in library.PADDING_METHODS or name in (

@@ -442,6 +442,17 @@ def _first_argument(frame: Frame, given: Given, node: code.Call | None) -> Value
     return given.positional[0] if given.positional else UNKNOWN
 
 
+def _compile(frame: Frame, given: Given, node: code.Call | None) -> Value:
+    if given.keywords.get("dynamic") != Const(True):
+        frame.run.entry.wants_fixed_shapes = True
+    return given.positional[0] if given.positional else Object("decorator")
+
+
+def _wants_fixed_shapes(frame: Frame) -> Value:
+    frame.run.entry.wants_fixed_shapes = True
+    return OBJECT
+
+
 def _iterates(frame: Frame, given: Given, node: code.Call | None) -> Value:
     return Object("iterator", inner=given.positional[0]) if given.positional else UNKNOWN
 
@@ -528,7 +539,9 @@ _EXACT: dict[str, Call] = {
     "copy.deepcopy": _first_argument,
     "copy.copy": _first_argument,
     "torch.jit.script": _first_argument,
-    "torch.compile": _first_argument,
+    "torch.compile": _compile,
+    "torch.cuda.CUDAGraph": lambda frame, given, node: _wants_fixed_shapes(frame),
+    "torch.cuda.make_graphed_callables": lambda frame, given, node: _wants_fixed_shapes(frame),
     "torch.nn.SyncBatchNorm.convert_sync_batchnorm": _first_argument,
     "itertools.cycle": _iterates,
     "itertools.islice": _iterates,
@@ -689,7 +702,7 @@ def _may_skip(given: Given) -> bool:
 
 def _make_tokenizer(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
     kind = next((kind for pattern, kind in library.TOKENIZER_FACTORIES if pattern.match(name)), "unknown")
-    return Object("tokenizer", origin=kind)
+    return Object("tokenizer", origin=kind, inner=Reference(name.removesuffix(".from_pretrained")))
 
 
 def _tokenize(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:

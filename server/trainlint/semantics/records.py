@@ -181,7 +181,10 @@ def note_loop(frame: Frame, loop: Any, loader: Object, name: str) -> None:
     """Record that a loop goes over a loader."""
     if loader.fact is None:
         return
-    epoch_name = frame.where.loops[-1].counter if frame.where.loops else ""
+    outer = frame.where.loops
+    epoch_name = outer[-1].counter if outer else ""
+    if outer and len(outer) - 1 < frame.loop_base:
+        name = _name_in_caller(frame, loader, len(outer) - 1)
     frame.run.record(
         loader_use,
         frame,
@@ -192,6 +195,17 @@ def note_loop(frame: Frame, loop: Any, loader: Object, name: str) -> None:
         epoch_name=epoch_name,
         name=name,
     )
+
+
+def _name_in_caller(frame: Frame, loader: Object, index: int) -> str:
+    """What the function that holds the loop `index` calls the loader; empty if it has no name there."""
+    holder: Frame | None = frame
+    while holder is not None and holder.loop_base > index:
+        holder = holder.caller
+    for name, value in holder.variables.items() if holder is not None else ():
+        if isinstance(value, Object) and value.fact is loader.fact:
+            return name
+    return ""
 
 
 def note_iteration(frame: Frame, loader: Object) -> None:

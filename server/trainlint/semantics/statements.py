@@ -238,6 +238,8 @@ def _if(frame: Frame, node: code.If) -> Leaves:
     )
     if not positive:
         positive = _undecided(frame, node.test)
+    if GuardKind.INTERVAL in positive and _only_updates(node.body):
+        positive = tuple(GuardKind.ACCUMULATION if kind is GuardKind.INTERVAL else kind for kind in positive)
     held = frame.variables
     before = dict(held)
     first = _branch(frame, node.body, positive, node.test)
@@ -252,6 +254,19 @@ def _if(frame: Frame, node: code.If) -> Leaves:
         return first if first is not Leaves.PROGRAM else second
     _guard_rest(frame, node, first, positive, negative)
     return Leaves.END
+
+
+def _only_updates(body: code.Block) -> bool:
+    """Whether a block runs an optimizer step and no backward pass: whatever its condition is called, it accumulates."""
+    updates = False
+    for item in code.walk(body):
+        if isinstance(item, code.Call) and isinstance(item.function, code.Attribute):
+            name = item.function.name
+            word = guards.last_word(item.function.value)
+            if "backward" in name:
+                return False
+            updates = updates or (name == "step" and (naming.OPTIMIZER.search(word) or naming.SCALER.search(word)))
+    return updates
 
 
 def _undecided(frame: Frame, test: code.Expression) -> tuple[GuardKind, ...]:
