@@ -1,0 +1,692 @@
+"""Where values live: three-valued knowledge through assignments, containers, attributes, parameters and returns."""
+
+from __future__ import annotations
+
+import pytest
+from marked_programs import check, entry, plain, program, table
+
+from trainlint.lint.analyze import analyze
+from trainlint.semantics.link import LinkOptions
+from trainlint.semantics.vocabulary import Known, Place
+
+
+def step(body: str) -> str:
+    """A script whose step loop, after the loss was computed, runs `body`."""
+    loop = """
+        for images, labels in train_loader:
+            inputs, targets = images.to(device), labels.to(device)
+            outputs = model(inputs)
+            loss = criterion(outputs, targets)
+            loss.backward()
+            optimizer.step()
+        """
+    return plain(loop) + "".join(f"    {line}\n" if line else "\n" for line in body.strip("\n").splitlines())
+
+
+READS = {
+    "reading a number": step("print(loss.item())  # reads: device, syncs: read"),
+    "reading a list": step("x = outputs.argmax(1).tolist()  # reads: device, syncs: read"),
+    "conversions": step("x = float(loss) + int(loss) + bool(loss)  # reads: device, syncs: read"),
+    "copies to the host": step("x = outputs.cpu()  # reads: device, syncs: copy"),
+    "numpy by way of the host": step("x = outputs.detach().cpu().numpy()  # reads: device, syncs: copy"),
+    "`.to('cpu')`": step("x = outputs.to('cpu')  # reads: device, syncs: copy"),
+    "an f-string": step("x = f'{loss:.4f}'  # reads: device, syncs: format"),
+    "%-formatting": step("x = 'loss %.3f' % loss  # reads: device, syncs: format"),
+    "%-formatting of several values": step("x = '%d: %.3f' % (3, loss)  # reads: device, syncs: format"),
+    "str.format": step("x = 'loss {:.3f}'.format(loss)  # reads: device, syncs: format"),
+    "str()": step("x = str(loss)  # reads: device, syncs: format"),
+    "print of a tensor": step("print('loss', loss)  # reads: device, syncs: format"),
+    "a branch on a tensor": step("""
+if torch.isnan(loss).any():  # reads: device, syncs: branch
+    x = 1
+"""),
+    "a negated branch": step("""
+if not torch.isfinite(loss):  # reads: device, syncs: branch
+    x = 1
+"""),
+    "a comparison": step("""
+if loss > 10:  # reads: device, syncs: branch
+    x = 1
+"""),
+    "a condition of two": step("""
+if loss > 10 and len(images) > 3:  # reads: device, syncs: branch
+    x = 1
+"""),
+    "an assertion": step("assert (loss == loss).all()  # reads: device, syncs: branch"),
+    "a while loop on a tensor": step("""
+norm = outputs.norm()
+while norm > 1:  # reads: device, syncs: branch
+    norm = norm / 2
+"""),
+    "a conditional expression": step("x = 1 if loss < 0.5 else 0  # reads: device, syncs: branch"),
+    "slice bounds": step("""
+length = (targets != 0).sum(1).max()
+x = outputs[:, :length]  # reads: device, syncs: index
+"""),
+    "range over a device value": step("""
+for i in range(targets.max()):  # reads: device, syncs: index
+    x = i
+"""),
+    "max of Python over tensors": step("x = max(outputs[0, 0], outputs[0, 1])  # reads: device"),
+    "`torch.tensor(...)` on the device read back": step(
+        "x = torch.zeros(3, device=device).sum().item()  # reads: device"
+    ),
+    "the state of a buffer by int()": step("""
+queue_ptr = torch.zeros(1, dtype=torch.long, device=device)
+x = int(queue_ptr)  # reads: device, syncs: read
+"""),
+    "nonzero and masked selection keep the value on the device": step(
+        "x = outputs[targets > 0].sum().item()  # reads: device"
+    ),
+}
+
+HOST = {
+    "sizes and shapes": step("""
+print(outputs.size(0), outputs.shape[1], len(outputs), outputs.numel())  # syncs: none
+if outputs.size(0) > 3 and outputs.dim() == 2:  # syncs: none
+    x = range(outputs.shape[0])  # syncs: none
+"""),
+    "a Python number": step("""
+rate = optimizer.param_groups[0]['lr']
+print(rate, f'{rate:.3f}')  # syncs: none
+"""),
+    "a number that was read before": step("""
+value = loss.item()  # syncs: read
+print(f'{value:.3f}', value * 2)  # syncs: none
+if value > 3:  # syncs: none
+    x = float(value)  # syncs: none
+"""),
+    "a copy on the host": step("""
+host = outputs.cpu()  # syncs: copy
+print(host.sum().item())  # reads: host, syncs: none
+x = host.numpy().mean()  # syncs: none
+"""),
+    "a detached copy on the host": step("""
+host = outputs.detach().to('cpu')  # syncs: copy
+print(host.tolist())  # reads: host, syncs: none
+"""),
+    "the batch before it is moved": step("print(labels.sum().item())  # reads: host, syncs: none"),
+    "a host tensor made in the loop": step("x = torch.zeros(3).sum().item()  # reads: host, syncs: none"),
+    "numpy": step("""
+import numpy as np
+array = np.zeros(3)
+print(array.mean(), float(array.sum()), array.sum().item())  # reads: host, syncs: none
+if array.any():  # syncs: none
+    x = 1
+"""),
+    "from_numpy stays on the host": step("""
+import numpy as np
+x = torch.from_numpy(np.zeros(3)).sum().item()  # reads: host, syncs: none
+"""),
+    "`is None`, `isinstance`, `in`": step("""
+if loss is not None and isinstance(loss, torch.Tensor):  # syncs: none
+    x = 1
+"""),
+    "attributes of a tensor": step("""
+if outputs.requires_grad and outputs.is_cuda and outputs.dtype == torch.float32:  # syncs: none
+    x = outputs.device.type  # syncs: none
+"""),
+    "a random number of Python": step("""
+import random
+if random.random() > 0.5:  # syncs: none
+    x = 1
+"""),
+    "a number from the learning-rate schedule": step("""
+scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 3)
+print(scheduler.get_last_lr()[0])  # syncs: none
+"""),
+    "a memory figure of the device": step("print(torch.cuda.max_memory_allocated() / 2**20)  # syncs: none"),
+    "a step counter": step("""
+count = 0
+count += 1
+if count > 3:  # syncs: none
+    x = f'{count}'  # syncs: none
+"""),
+    "building a format that no one fills with a tensor": step(
+        "x = '{}: {}'.format(len(images), 'name')  # syncs: none"
+    ),
+}
+
+FLOW = {
+    "through tuples and unpacking": step("""
+pair = (loss, labels)
+first, second = pair
+print(first.item())  # reads: device
+print(second.sum().item())  # reads: host
+"""),
+    "through starred unpacking and swaps": step("""
+a, b = loss, labels
+a, b = b, a
+x = b.item()  # reads: device
+y = a.sum().item()  # reads: host
+"""),
+    "through a dict": step("""
+losses = {'total': loss, 'labels': labels}
+x = losses['total'].item()  # reads: device
+y = losses['labels'].sum().item()  # reads: host
+"""),
+    "through a dict that grows": step("""
+losses = {}
+losses['total'] = loss
+x = losses['total'].item()  # reads: device
+"""),
+    "through the items of a dict": step("""
+losses = dict(total=loss, part=loss * 0.5)
+for name, value in losses.items():
+    print(name, value.item())  # reads: device
+x = {name: value.item() for name, value in losses.items()}  # reads: device
+"""),
+    "through a list": step("""
+losses = [loss, loss * 2]
+x = losses[0].item()  # reads: device
+y = sum(losses).item()  # reads: device
+z = [value.item() for value in losses]  # reads: device
+"""),
+    "through a list that grows": step("""
+losses = []
+losses.append(loss)
+x = losses[-1].item()  # reads: device
+y = torch.stack(losses).mean().item()  # reads: device
+"""),
+    "through zip and enumerate": step("""
+for index, (output, target) in enumerate(zip(outputs, labels)):
+    x = output.sum().item()  # reads: device
+    y = target.item()  # reads: host
+"""),
+    "through arithmetic": step("x = (0.5 * loss + 1).sqrt().item()  # reads: device"),
+    "through arithmetic in place": step("""
+total = 0
+total += loss
+x = total.item()  # reads: device
+"""),
+    "through functions of torch": step("""
+x = torch.cat([outputs, outputs]).softmax(-1).max(1)[1].eq(targets).sum().item()  # reads: device
+values, indices = torch.topk(outputs, 5)
+y = indices.tolist()  # reads: device
+"""),
+    "through `*_like` and `new_*`": step("""
+x = torch.zeros_like(outputs).sum().item()  # reads: device
+y = outputs.new_zeros(3).sum().item()  # reads: device
+z = torch.ones_like(labels).sum().item()  # reads: host
+"""),
+    "through a chained comparison into a branch": step("""
+correct = outputs.argmax(1).eq(targets).sum()
+accuracy = correct / len(targets)
+if accuracy > 0.9:  # reads: device, syncs: branch
+    x = 1
+"""),
+    "through a branch that moves it": step("""
+noise = torch.randn(3)
+if torch.cuda.is_available():
+    noise = noise.cuda()
+x = noise.sum().item()  # reads: device
+"""),
+    "through a walrus": step("x = (norm := outputs.norm()).item()  # reads: device"),
+    "through detach, clone and data": step("x = loss.detach().clone().data.item()  # reads: device"),
+    "of gradients": step("x = model[1].weight.grad.norm().item()  # reads: device"),
+    "of parameters": step("x = next(model.parameters()).norm().item()  # reads: device"),
+    "of a clipped norm": step("x = nn.utils.clip_grad_norm_(model.parameters(), 1.0).item()  # reads: device"),
+    "of a state dict": step("x = model.state_dict()['1.weight'].norm().item()  # reads: device"),
+    "overwritten by a host value": step("""
+value = loss
+value = 3.0
+x = float(value)  # syncs: none
+"""),
+    "deleted and made again": step("""
+value = loss
+del value
+value = labels.sum()
+x = value.item()  # reads: host
+"""),
+}
+
+CALLS = {
+    "through parameters and returns": plain("""
+        def double(value):
+            return value * 2
+
+        def read(value):
+            return value.item()  # reads: device
+
+        for images, labels in train_loader:
+            loss = criterion(model(images.to(device)), labels.to(device))
+            loss.backward()
+            optimizer.step()
+            x = read(double(loss))
+            print(double(loss).item())  # reads: device
+            print(double(labels).sum().item())  # reads: host
+            print(double(3))  # syncs: none
+        """),
+    "through defaults and keywords": plain("""
+        def log(step, *, loss=None, name="loss"):
+            if loss is not None:
+                print(name, loss.item())  # reads: device
+
+        for step, (images, labels) in enumerate(train_loader):
+            loss = criterion(model(images.to(device)), labels.to(device))
+            loss.backward()
+            optimizer.step()
+            log(step, loss=loss)
+        """),
+    "through *args and **kwargs": plain("""
+        def log(*values, **named):
+            print(values[0].item())  # reads: device
+            for name, value in named.items():
+                print(name, value.item())  # reads: device
+
+        for images, labels in train_loader:
+            loss = criterion(model(images.to(device)), labels.to(device))
+            loss.backward()
+            optimizer.step()
+            log(loss, total=loss)
+        """),
+    "through a returned tuple and a returned dict": plain("""
+        def compute(images, labels):
+            outputs = model(images)
+            loss = criterion(outputs, labels)
+            return loss, {"accuracy": (outputs.argmax(1) == labels).float().mean(), "size": len(images)}
+
+        for images, labels in train_loader:
+            loss, metrics = compute(images.to(device), labels.to(device))
+            loss.backward()
+            optimizer.step()
+            print(metrics["accuracy"].item())  # reads: device
+            print(metrics["size"])  # syncs: none
+        """),
+    "through attributes of self": plain("""
+        class Trainer:
+            def __init__(self, model, device):
+                self.model = model
+                self.device = device
+                self.loss = None
+                self.count = 0
+
+            def train(self):
+                for images, labels in train_loader:
+                    self.images = images.to(self.device)
+                    self.labels = labels
+                    self.step()
+                    self.count += 1
+                    self.report()
+
+            def step(self):
+                self.loss = criterion(self.model(self.images), self.labels.to(self.device))
+                self.loss.backward()
+                optimizer.step()
+
+            def report(self):
+                print(self.loss.item())  # reads: device
+                print(self.labels.sum().item())  # reads: host
+                print(self.count, f"{self.count}")  # syncs: none
+
+        Trainer(model, device).train()
+        """),
+    "through a meter that keeps what it is given": plain("""
+        class AverageMeter:
+            def __init__(self):
+                self.sum = 0.0
+                self.count = 0
+
+            def update(self, value, n=1):
+                self.sum += value * n
+                self.count += n
+
+        meter = AverageMeter()
+        for images, labels in train_loader:
+            loss = criterion(model(images.to(device)), labels.to(device))
+            loss.backward()
+            optimizer.step()
+            meter.update(loss.item(), images.size(0))  # syncs: read
+            print(meter.sum / meter.count)  # syncs: none
+        """),
+    "a meter that is given tensors": plain("""
+        class AverageMeter:
+            def __init__(self):
+                self.sum = 0.0
+
+            def update(self, value):
+                self.sum += value.detach()
+
+        meter = AverageMeter()
+        for images, labels in train_loader:
+            loss = criterion(model(images.to(device)), labels.to(device))
+            loss.backward()
+            optimizer.step()
+            meter.update(loss)  # syncs: none
+        print(meter.sum.item())  # runs: once setup, reads: device
+        """),
+    "a meter that reads what it is given": plain("""
+        class SmoothedValue:
+            def update(self, value):
+                if isinstance(value, torch.Tensor):
+                    value = value.item()  # runs: per-step training, reads: device
+                self.last = value
+
+        class MetricLogger:
+            def __init__(self):
+                self.meters = {}
+
+            def update(self, **values):
+                for name, value in values.items():
+                    if isinstance(value, torch.Tensor):
+                        value = value.item()  # runs: per-step training, reads: device
+                    self.meters[name] = value
+
+        value, logger = SmoothedValue(), MetricLogger()
+        for images, labels in train_loader:
+            loss = criterion(model(images.to(device)), labels.to(device))
+            loss.backward()
+            optimizer.step()
+            value.update(loss)
+            logger.update(loss=loss, lr=0.1)
+        """),
+    "a meter that reads tensors, given a number only": plain("""
+        class SmoothedValue:
+            def update(self, value):
+                if isinstance(value, torch.Tensor):
+                    value = value.item()  # reads: host
+                self.last = value
+
+        value = SmoothedValue()
+        for images, labels in train_loader:
+            criterion(model(images.to(device)), labels.to(device)).backward()
+            optimizer.step()
+            value.update(0.1)
+        """),
+    "gradient clipping by hand reads every parameter": plain("""
+        def clip(parameters, limit):
+            for parameter in parameters:
+                norm = parameter.grad.data.norm(2)
+                ratio = limit / (norm.item() + 1e-6)  # runs: per-step training, reads: device
+                if ratio < 1:
+                    parameter.grad.data.mul_(ratio)
+
+        for images, labels in train_loader:
+            criterion(model(images.to(device)), labels.to(device)).backward()
+            clip(model.parameters(), 1.0)
+            optimizer.step()
+        """),
+    "a helper that moves a whole batch": plain("""
+        def to_device(batch, device):
+            if isinstance(batch, (list, tuple)):
+                return [to_device(item, device) for item in batch]
+            if isinstance(batch, dict):
+                return {name: to_device(item, device) for name, item in batch.items()}
+            return batch.to(device, non_blocking=True)
+
+        for batch in train_loader:
+            images, labels = to_device(batch, device)
+            loss = criterion(model(images), labels)
+            loss.backward()
+            optimizer.step()
+            print(labels.sum().item())  # reads: device
+        """),
+    "a batch that is a dict": plain("""
+        for batch in train_loader:
+            batch = {name: value.to(device) for name, value in batch.items()}
+            loss = model(**batch).loss
+            loss.backward()
+            optimizer.step()
+            print(loss.item(), batch["labels"].sum().item())  # reads: device
+        """),
+    "a closure": plain("""
+        def main():
+            loss = None
+
+            def report():
+                print(loss.item())  # reads: device
+
+            for images, labels in train_loader:
+                loss = criterion(model(images.to(device)), labels.to(device))
+                loss.backward()
+                optimizer.step()
+                report()
+
+        main()
+        """),
+    "a global": plain("""
+        last = None
+
+        def train_step(images, labels):
+            global last
+            last = criterion(model(images), labels)
+            last.backward()
+            optimizer.step()
+
+        def report():
+            print(last.item())  # reads: device
+
+        for images, labels in train_loader:
+            train_step(images.to(device), labels.to(device))
+            report()
+        """),
+    "a named tuple and a dataclass": plain("""
+        from dataclasses import dataclass
+        from typing import NamedTuple
+
+        class Output(NamedTuple):
+            loss: torch.Tensor
+            size: int
+
+        @dataclass
+        class State:
+            loss: torch.Tensor
+            count: int = 0
+
+        for images, labels in train_loader:
+            output = Output(criterion(model(images.to(device)), labels.to(device)), len(images))
+            output.loss.backward()
+            optimizer.step()
+            state = State(output.loss)
+            print(output.loss.item())  # reads: device
+            print(state.loss.item())  # reads: device
+            print(output.size, state.count)  # syncs: none
+        """),
+}
+
+UNKNOWNS = {
+    "a parameter of a function that nothing calls": """
+        def show(value):
+            return value.item()  # reads: unknown
+        """,
+    "what an unknown library returns": plain("""
+        import elsewhere
+
+        for images, labels in train_loader:
+            criterion(model(images.to(device)), labels.to(device)).backward()
+            optimizer.step()
+            print(elsewhere.measure().item())  # reads: unknown
+        """),
+    "a script for the CPU": """
+        import torch
+        from torch import nn
+        from torch.utils.data import DataLoader
+
+        model = nn.Linear(8, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for batch in DataLoader(torch.load("data.pt")):
+            loss = model(batch).sum()
+            loss.backward()
+            optimizer.step()
+            print(loss.item())  # syncs: none
+        """,
+    "a script that names the CPU": """
+        import torch
+        from torch import nn
+        from torch.utils.data import DataLoader
+
+        device = torch.device("cpu")
+        model = nn.Linear(8, 1).to(device)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for batch in DataLoader(torch.load("data.pt")):
+            loss = model(batch.to(device)).sum()
+            loss.backward()
+            optimizer.step()
+            print(loss.item())  # syncs: none
+        """,
+}
+
+PLACEMENTS = {
+    "a model and batches moved by .cuda()": "device = 0\nmodel = nn.Linear(8, 1).cuda()\nmove = lambda x: x.cuda()\n",
+    "a device with a fallback": """
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(8, 1).to(device)
+move = lambda x: x.to(device)
+""",
+    "a device string with an index": """
+device = "cuda:1"
+model = nn.Linear(8, 1).to(device)
+move = lambda x: x.to(device)
+""",
+    "a fallback by an if": """
+if torch.cuda.is_available():
+    device = torch.device("cuda", 0)
+else:
+    device = torch.device("cpu")
+model = nn.Linear(8, 1).to(device)
+move = lambda x: x.to(device)
+""",
+    "an option with a default of cuda": """
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--device", default="cuda")
+args = parser.parse_args()
+model = nn.Linear(8, 1).to(args.device)
+move = lambda x: x.to(args.device)
+""",
+    "an attribute on the options": """
+import argparse
+args = argparse.ArgumentParser().parse_args()
+args.device = torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(8, 1).to(args.device)
+move = lambda x: x.to(args.device)
+""",
+    "the local rank": """
+import os
+local_rank = int(os.environ["LOCAL_RANK"])
+torch.cuda.set_device(local_rank)
+model = nn.Linear(8, 1).to(local_rank)
+move = lambda x: x.to(local_rank)
+""",
+    "a tensor type of the device": """
+Tensor = torch.cuda.FloatTensor if torch.cuda.is_available() else torch.FloatTensor
+model = nn.Linear(8, 1).cuda()
+move = lambda x: x.type(Tensor)
+""",
+    "a default device": """
+torch.set_default_device("cuda")
+model = nn.Linear(8, 1)
+move = lambda x: x.to("cuda")
+""",
+    "a helper that chooses the device": """
+def get_device():
+    if torch.cuda.is_available():
+        return torch.device("cuda")
+    return torch.device("cpu")
+device = get_device()
+model = nn.Linear(8, 1).to(device)
+move = lambda x: x.to(device)
+""",
+    "the device of the parameters": """
+model = nn.Linear(8, 1).to("cuda")
+device = next(model.parameters()).device
+move = lambda x: x.to(device)
+""",
+    "a model wrapped for several devices": """
+model = nn.DataParallel(nn.Linear(8, 1)).cuda()
+move = lambda x: x.cuda()
+""",
+    "a compiled model": """
+model = torch.compile(nn.Linear(8, 1).to("cuda"))
+move = lambda x: x.to("cuda")
+""",
+}
+
+
+@table(READS)
+def test_what_waits_for_the_device(files: str) -> None:
+    check(files)
+
+
+@table(HOST)
+def test_host_values_cost_nothing(files: str) -> None:
+    check(files)
+
+
+@table(FLOW)
+def test_places_follow_values(files: str) -> None:
+    check(files)
+
+
+@table(CALLS)
+def test_places_follow_calls_and_attributes(files: str) -> None:
+    check(files)
+
+
+@table(UNKNOWNS)
+def test_no_device_value_without_proof(files: str) -> None:
+    check(program({"train.py": files}))
+
+
+@table(PLACEMENTS)
+def test_ways_to_choose_the_device(files: str) -> None:
+    head = "import torch\nfrom torch import nn\nfrom torch.utils.data import DataLoader\n"
+    loop = """
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for batch in DataLoader(torch.load("data.pt")):
+    loss = model(move(batch)).sum()
+    loss.backward()
+    optimizer.step()
+    print(loss.item())  # reads: device
+"""
+    project = check(head + files + loop)
+    assert entry(project, "train.py").cuda is Known.YES
+
+
+@pytest.mark.parametrize(
+    ("device", "answers"),
+    [("cuda", {Known.YES}), ("cpu", {Known.NO}), ("auto", {Known.UNKNOWN, Known.NO})],
+    ids=["cuda", "cpu", "auto"],
+)
+def test_the_configuration_decides_what_the_text_leaves_open(device: str, answers: set[Known]) -> None:
+    text = """import torch
+model = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for batch in torch.utils.data.DataLoader(torch.load("data.pt")):
+    model(batch).sum().backward()
+    optimizer.step()
+"""
+    project = analyze({"train.py": text}, LinkOptions(device=device))
+    assert entry(project, "train.py").cuda in answers
+
+
+def test_a_read_through_a_project_helper_names_the_call_path() -> None:
+    text = plain("""
+        def read(value):
+            return value.item()
+
+        def train():
+            for images, labels in train_loader:
+                loss = criterion(model(images.to(device)), labels.to(device))
+                loss.backward()
+                optimizer.step()
+                read(loss)
+
+        train()
+        """)
+    (sync,) = (sync for sync in analyze({"train.py": text}).syncs if sync.value.place is Place.DEVICE)
+    assert [name.rpartition(".")[2] for name in sync.context.path] == ["train", "train", "read"]
+    assert sync.context.loop is not None and sync.context.loop.symbol == "train"
+
+
+def test_functions_that_the_configuration_names_are_sync_points() -> None:
+    text = plain("""
+        from metrics import fetch
+
+        for images, labels in train_loader:
+            loss = criterion(model(images.to(device)), labels.to(device))
+            loss.backward()
+            optimizer.step()
+            fetch(loss)  # runs: per-step training, reads: device
+        """)
+    check({"train.py": text}, LinkOptions(sync_functions=("fetch",)))

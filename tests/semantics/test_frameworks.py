@@ -1,0 +1,453 @@
+"""Who owns the loop, and what a framework runs, places and reports by itself."""
+
+from __future__ import annotations
+
+import pytest
+from marked_programs import check, entry, program, table
+
+from trainlint.lint.analyze import analyze
+from trainlint.semantics.vocabulary import Framework, Known, Region
+
+LIGHTNING = {
+    "hooks run as often as the trainer calls them": """
+        import lightning as L
+        import torch
+        from torch import nn
+        from torch.utils.data import DataLoader
+
+        class Classifier(L.LightningModule):
+            def __init__(self):
+                super().__init__()
+                print("made")  # runs: once setup
+                self.body = nn.Linear(8, 10)
+
+            def forward(self, x):
+                return self.body(x)
+
+            def training_step(self, batch, batch_idx):
+                x, y = batch
+                loss = nn.functional.cross_entropy(self(x), y)
+                print(loss.item())  # runs: per-step training, reads: device
+                if batch_idx % 100 == 0:
+                    print("sometimes")  # runs: per-n-steps training
+                return loss
+
+            def validation_step(self, batch, batch_idx):
+                x, y = batch
+                print(nn.functional.cross_entropy(self(x), y).item())  # runs: per-step evaluation, reads: device
+
+            def on_train_epoch_end(self):
+                print("epoch")  # runs: per-epoch setup
+
+            def configure_optimizers(self):
+                print("optimizers")  # runs: once setup
+                return torch.optim.SGD(self.parameters(), lr=0.1)
+
+        L.Trainer(max_epochs=3).fit(Classifier(), DataLoader(torch.load("data.pt")))
+        """,
+    "the older package, with its trainer elsewhere": {
+        "module.py": """
+            import pytorch_lightning as pl
+
+            class Net(pl.LightningModule):
+                def training_step(self, batch, batch_idx):
+                    loss = self.loss(batch)
+                    return loss
+
+                def loss(self, batch):
+                    loss = self.body(batch).mean()
+                    print(loss.item())  # runs: per-step training, reads: device
+                    return loss
+            """,
+        "train.py": """
+            import pytorch_lightning as pl
+            from module import Net
+
+            if __name__ == "__main__":
+                pl.Trainer().fit(Net())
+            """,
+    },
+    "a module that no trainer of the project runs": """
+        import lightning.pytorch as pl
+
+        class Net(pl.LightningModule):
+            def training_step(self, batch, batch_idx):
+                loss = self.body(batch).mean()
+                print(loss.item())  # runs: per-step training
+                return loss
+        """,
+    "a base class of the project in between": """
+        import lightning as L
+
+        class Base(L.LightningModule):
+            def training_step(self, batch, batch_idx):
+                loss = self.loss(batch)
+                print(loss.item())  # runs: per-step training, reads: device
+                return loss
+
+        class Net(Base):
+            def loss(self, batch):
+                print("loss")  # runs: per-step training
+                return self.body(batch).mean()
+
+        L.Trainer().fit(Net())
+        """,
+    "manual optimization": """
+        import lightning as L
+
+        class Gan(L.LightningModule):
+            automatic_optimization = False
+
+            def training_step(self, batch, batch_idx):
+                first, second = self.optimizers()
+                loss = self.body(batch).mean()
+                self.manual_backward(loss)
+                first.step()
+                print(loss.item())  # runs: per-step training, reads: device
+
+        L.Trainer().fit(Gan())
+        """,
+    "callbacks": """
+        import lightning as L
+
+        class Printer(L.Callback):
+            def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx):
+                print("step")  # runs: per-step training
+
+            def on_train_epoch_end(self, trainer, module):
+                print("epoch")  # runs: per-epoch setup
+
+            def on_validation_batch_end(self, *arguments):
+                print("validation")  # runs: per-step evaluation
+
+        class Net(L.LightningModule):
+            def training_step(self, batch, batch_idx):
+                return self.body(batch).mean()
+
+        L.Trainer(callbacks=[Printer()]).fit(Net())
+        """,
+    "a data module": """
+        import lightning as L
+        import torch
+        from torch.utils.data import DataLoader
+
+        class Data(L.LightningDataModule):
+            def setup(self, stage):
+                print("setup")  # runs: once setup
+
+            def train_dataloader(self):
+                return DataLoader(torch.load("train.pt"))
+
+            def val_dataloader(self):
+                return DataLoader(torch.load("val.pt"))
+
+        class Net(L.LightningModule):
+            def training_step(self, batch, batch_idx):
+                return self.body(batch).mean()
+
+        L.Trainer().fit(Net(), datamodule=Data())
+        """,
+}
+
+OTHERS = {
+    "Fabric": """
+        import lightning as L
+        import torch
+        from torch.utils.data import DataLoader
+
+        fabric = L.Fabric(accelerator="cuda", devices=8)
+        fabric.launch()
+        model = torch.nn.Linear(8, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        model, optimizer = fabric.setup(model, optimizer)
+        loader = fabric.setup_dataloaders(DataLoader(torch.load("data.pt")))
+        for epoch in range(3):
+            for step, batch in enumerate(loader):
+                loss = model(batch).mean()
+                fabric.backward(loss)
+                optimizer.step()
+                print(loss.item())  # runs: per-step training, reads: device
+                if fabric.global_rank == 0:
+                    print("main")  # under: rank
+                if fabric.is_global_zero:
+                    print("main")  # under: rank
+            print("epoch")  # runs: per-epoch setup
+        """,
+    "Accelerate": """
+        import torch
+        from accelerate import Accelerator
+        from torch.utils.data import DataLoader
+
+        accelerator = Accelerator(gradient_accumulation_steps=4)
+        model = torch.nn.Linear(8, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        train, val = DataLoader(torch.load("a.pt")), DataLoader(torch.load("b.pt"))
+        model, optimizer, train, val = accelerator.prepare(model, optimizer, train, val)
+        for epoch in range(3):
+            for step, batch in enumerate(train):
+                with accelerator.accumulate(model):
+                    loss = model(batch).mean()
+                    accelerator.backward(loss)
+                    optimizer.step()
+                    optimizer.zero_grad()
+                print(loss.item())  # runs: per-step training, reads: device
+                if accelerator.is_main_process:
+                    print("main")  # under: rank
+                if accelerator.is_local_main_process:
+                    print("main")  # under: rank
+                if accelerator.sync_gradients:
+                    print("update")  # runs: per-step training
+            with torch.no_grad():
+                for batch in val:
+                    print(accelerator.gather(model(batch)).mean().item())  # runs: per-step evaluation, reads: device
+        """,
+    "DeepSpeed": """
+        import deepspeed
+        import torch
+        from torch.utils.data import DataLoader
+
+        net = torch.nn.Linear(8, 1)
+        engine, optimizer, loader, _ = deepspeed.initialize(
+            model=net, model_parameters=net.parameters(), training_data=torch.load("data.pt"), config="ds.json"
+        )
+        for epoch in range(3):
+            for batch in loader:
+                loss = engine(batch.to(engine.device)).mean()
+                engine.backward(loss)
+                engine.step()
+                print(loss.item())  # runs: per-step training, reads: device
+                if engine.local_rank == 0:
+                    print("main")  # under: rank
+            print("epoch")  # runs: per-epoch setup
+        """,
+    "a subclass of the Hugging Face Trainer": """
+        from transformers import AutoModelForCausalLM, Trainer, TrainerCallback, TrainingArguments
+
+        class Printer(TrainerCallback):
+            def on_step_end(self, args, state, control, **kwargs):
+                print(state.global_step)  # runs: per-step training
+
+        class Mine(Trainer):
+            def compute_loss(self, model, inputs, return_outputs=False):
+                outputs = model(**inputs)
+                loss = outputs.loss
+                print(loss.item())  # runs: per-step training, reads: device
+                return (loss, outputs) if return_outputs else loss
+
+            def prediction_step(self, model, inputs, *rest, **named):
+                print("prediction")  # runs: per-step evaluation
+
+        def main():
+            print("main")  # runs: once setup
+            model = AutoModelForCausalLM.from_pretrained("gpt2")
+            trainer = Mine(model=model, args=TrainingArguments("out"), train_dataset=[], callbacks=[Printer()])
+            trainer.train()
+            print("end")  # runs: once setup
+
+        if __name__ == "__main__":
+            main()
+        """,
+    "a dataset and a collator of the Hugging Face Trainer": """
+        import torch
+        from torch.utils.data import Dataset
+        from transformers import AutoModelForCausalLM, AutoTokenizer, Trainer, TrainingArguments
+
+        class Texts(Dataset):
+            def __len__(self):
+                return 3
+
+            def __getitem__(self, index):
+                print(index)  # runs: per-sample data
+                return {"input_ids": torch.zeros(3)}
+
+        def collate(samples):
+            print(len(samples))  # runs: per-step collate
+            return samples
+
+        model = AutoModelForCausalLM.from_pretrained("gpt2")
+        Trainer(model, TrainingArguments("out"), train_dataset=Texts(), data_collator=collate).train()
+        """,
+    "Ignite": """
+        import torch
+        from ignite.engine import Engine, Events
+        from torch.utils.data import DataLoader
+
+        model = torch.nn.Linear(8, 1).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        def update(engine, batch):
+            loss = model(batch.cuda()).mean()
+            loss.backward()
+            optimizer.step()
+            return loss.item()  # runs: per-step training, reads: device
+
+        trainer = Engine(update)
+        trainer.run(DataLoader(torch.load("data.pt")), max_epochs=3)
+        """,
+    "the configuration of a plain loop's own trainer class is no framework": """
+        import torch
+
+        class Trainer:
+            def __init__(self, model):
+                self.model = model
+                self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+            def training_step(self, batch):
+                loss = self.model(batch.cuda()).mean()
+                loss.backward()
+                self.optimizer.step()
+                print(loss.item())  # runs: per-step training, reads: device
+
+            def fit(self, loader):
+                for batch in loader:
+                    self.training_step(batch)
+
+        Trainer(torch.nn.Linear(8, 1).cuda()).fit(torch.utils.data.DataLoader(torch.load("data.pt")))
+        """,
+}
+
+OWNERS = {
+    "hooks run as often as the trainer calls them": Framework.LIGHTNING,
+    "Fabric": Framework.FABRIC,
+    "Accelerate": Framework.ACCELERATE,
+    "DeepSpeed": Framework.DEEPSPEED,
+    "a subclass of the Hugging Face Trainer": Framework.HF_TRAINER,
+    "a dataset and a collator of the Hugging Face Trainer": Framework.HF_TRAINER,
+    "Ignite": Framework.IGNITE,
+    "the configuration of a plain loop's own trainer class is no framework": Framework.PYTORCH,
+}
+
+
+def files_of(source: str | dict[str, str]) -> dict[str, str]:
+    return program({"train.py": source} if isinstance(source, str) else source)
+
+
+@table(LIGHTNING)
+def test_lightning(files: str | dict[str, str]) -> None:
+    check(files_of(files))
+
+
+@table(OTHERS)
+def test_other_frameworks(files: str) -> None:
+    check(files_of(files))
+
+
+@pytest.mark.parametrize(("name", "owner"), OWNERS.items(), ids=OWNERS.keys())
+def test_the_owner_of_the_loop_is_named(name: str, owner: Framework) -> None:
+    project = analyze(files_of({**LIGHTNING, **OTHERS}[name]))
+    assert entry(project, "train.py").framework is owner
+    assert entry(project, "train.py").trains
+    assert entry(project, "train.py").cuda is Known.YES
+
+
+@pytest.mark.parametrize(
+    ("name", "framework"),
+    [("Fabric", Framework.FABRIC), ("Accelerate", Framework.ACCELERATE)],
+    ids=["Fabric", "Accelerate"],
+)
+def test_loaders_that_a_framework_prepares_are_its_own(name: str, framework: Framework) -> None:
+    project = analyze(files_of(OTHERS[name]))
+    assert project.loaders
+    assert {loader.prepared_by for loader in project.loaders} == {framework}
+    assert any(loader.trains for loader in project.loaders)
+
+
+def test_loaders_of_a_data_module_are_lightnings() -> None:
+    project = analyze(files_of(LIGHTNING["a data module"]))
+    regions = [{use.region for use in loader.uses} for loader in project.loaders]
+    assert {loader.prepared_by for loader in project.loaders} == {Framework.LIGHTNING}
+    assert regions == [{Region.TRAINING}, {Region.EVALUATION}]
+
+
+def test_loaders_that_are_passed_to_fit_train() -> None:
+    project = analyze(files_of(LIGHTNING["hooks run as often as the trainer calls them"]))
+    (loader,) = project.loaders
+    assert loader.prepared_by is Framework.LIGHTNING
+    assert loader.trains
+
+
+REPORTS = {
+    "Lightning's log": (
+        """
+        import lightning as L
+        class Net(L.LightningModule):
+            def training_step(self, batch, batch_idx):
+                loss = self.body(batch).mean()
+                self.log("loss", loss)
+                return loss
+        L.Trainer().fit(Net())
+        """,
+        "pytorch_lightning.LightningModule.log",
+    ),
+    "Lightning's print": (
+        """
+        import lightning as L
+        class Net(L.LightningModule):
+            def training_step(self, batch, batch_idx):
+                self.print("step")
+                return self.body(batch).mean()
+        L.Trainer().fit(Net())
+        """,
+        "pytorch_lightning.LightningModule.print",
+    ),
+    "Accelerate's print": (
+        OTHERS["Accelerate"].replace('print("main")', 'accelerator.print("main")', 1),
+        "accelerate.Accelerator.print",
+    ),
+    "Accelerate's log": (
+        OTHERS["Accelerate"].replace('print("main")', 'accelerator.log({"a": 1})', 1),
+        "accelerate.Accelerator.log",
+    ),
+    "Fabric's print": (OTHERS["Fabric"].replace('print("main")', 'fabric.print("main")', 1), "lightning.Fabric.print"),
+}
+
+
+@pytest.mark.parametrize(("source", "name"), REPORTS.values(), ids=REPORTS.keys())
+def test_what_a_framework_prints_comes_from_one_rank(source: str, name: str) -> None:
+    project = analyze(files_of(source))
+    (report,) = (report for report in project.reports if report.name == name)
+    assert report.rank_aware
+    assert report.context.hot
+
+
+def test_accelerate_and_fabric_take_care_of_accumulation() -> None:
+    project = analyze(files_of(OTHERS["Accelerate"]))
+    (loop,) = project.step_loops
+    assert loop.disables_sync
+
+
+def test_deepspeed_is_distributed_and_data_parallel() -> None:
+    found = entry(analyze(files_of(OTHERS["DeepSpeed"])), "train.py")
+    assert found.distributed is Known.YES
+    assert found.data_parallel is Known.YES
+
+
+DISTRIBUTION = {
+    "init_process_group": ("import torch.distributed as dist\ndist.init_process_group('nccl')\n", Known.YES),
+    "DistributedDataParallel": (
+        "import torch\nfrom torch.nn.parallel import DistributedDataParallel as DDP\n"
+        "import torch.distributed as dist\ndist.init_process_group()\nmodel = DDP(torch.nn.Linear(8, 1).cuda())\n",
+        Known.YES,
+    ),
+    "under a flag": (
+        "import argparse\nimport torch.distributed as dist\nparser = argparse.ArgumentParser()\n"
+        "parser.add_argument('--distributed', action='store_true')\nargs = parser.parse_args()\n"
+        "if args.distributed:\n    dist.init_process_group('nccl')\n",
+        Known.YES,
+    ),
+    "nothing of the kind": ("import torch\n", Known.NO),
+    "a mention in a string": ("import torch\nprint('init_process_group')\n", Known.NO),
+}
+
+
+@pytest.mark.parametrize(("head", "expected"), DISTRIBUTION.values(), ids=DISTRIBUTION.keys())
+def test_distribution_is_known_by_what_the_entry_point_runs(head: str, expected: Known) -> None:
+    tail = """
+import torch
+model = torch.nn.Linear(8, 1).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for batch in torch.utils.data.DataLoader(torch.load("data.pt")):
+    model(batch.cuda()).mean().backward()
+    optimizer.step()
+"""
+    assert entry(analyze({"train.py": head + tail}), "train.py").distributed is expected

@@ -1,0 +1,507 @@
+"""What a condition stands for: an interval, a rank, a device, a phase, an error, or nothing of the kind."""
+
+from __future__ import annotations
+
+import pytest
+from marked_programs import check, entry, plain, table
+
+from trainlint.lint.analyze import ROOT, analyze
+from trainlint.semantics.link import LinkOptions
+from trainlint.semantics.vocabulary import GradMode, GuardKind
+
+HEAD = plain("""
+    import argparse
+    import os
+    import time
+    import torch.distributed as dist
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--local_rank", type=int, default=0)
+    parser.add_argument("--log-every", type=int, default=100)
+    parser.add_argument("--debug", action="store_true")
+    parser.add_argument("--verbose", action="store_true")
+    parser.add_argument("--distributed", action="store_true")
+    args = parser.parse_args()
+    dist.init_process_group("nccl")
+    rank = int(os.environ["RANK"])
+    world_size = dist.get_world_size()
+    is_main = rank == 0
+    """)
+
+CONDITIONS = [
+    ("step % 100 == 0", GuardKind.INTERVAL),
+    ("0 == step % 100", GuardKind.INTERVAL),
+    ("step % args.log_every == 0", GuardKind.INTERVAL),
+    ("(step + 1) % 100 == 0", GuardKind.INTERVAL),
+    ("step % 100 == 99", GuardKind.INTERVAL),
+    ("not step % 100", GuardKind.INTERVAL),
+    ("not (step % 100 != 0)", GuardKind.INTERVAL),
+    ("step > 0 and step % 100 == 0", GuardKind.INTERVAL),
+    ("step % 100 == 0 or step == len(train_loader) - 1", GuardKind.INTERVAL),
+    ("(epoch * len(train_loader) + step) % 100 == 0", GuardKind.INTERVAL),
+    ("time.time() - last > 30", GuardKind.INTERVAL),
+    ("rank == 0", GuardKind.RANK),
+    ("0 == rank", GuardKind.RANK),
+    ("not rank", GuardKind.RANK),
+    ("rank in (-1, 0)", GuardKind.RANK),
+    ("rank in [-1, 0]", GuardKind.RANK),
+    ("rank < 1", GuardKind.RANK),
+    ("args.local_rank == 0", GuardKind.RANK),
+    ("args.local_rank in [-1, 0]", GuardKind.RANK),
+    ("dist.get_rank() == 0", GuardKind.RANK),
+    ("torch.distributed.get_rank() == 0", GuardKind.RANK),
+    ("not dist.is_initialized() or dist.get_rank() == 0", GuardKind.RANK),
+    ("not args.distributed or rank == 0", GuardKind.RANK),
+    ("is_main", GuardKind.RANK),
+    ("is_main and args.verbose", GuardKind.RANK),
+    ("rank == 0 and step % 100 == 0", GuardKind.RANK),
+    ("rank == 0 and step % 100 == 0", GuardKind.INTERVAL),
+    ("int(os.environ.get('RANK', 0)) == 0", GuardKind.RANK),
+    ("rank == world_size - 1", GuardKind.RANK),
+    ("rank % 8 == 0", GuardKind.RANK),
+    ("step == 0", GuardKind.FIRST),
+    ("epoch == 0 and step == 0", GuardKind.FIRST),
+    ("step == len(train_loader) - 1", GuardKind.FIRST),
+    ("step < 1", GuardKind.FIRST),
+    ("torch.cuda.is_available()", GuardKind.DEVICE),
+    ("device.type == 'cuda'", GuardKind.DEVICE),
+    ("'cuda' in str(device)", GuardKind.DEVICE),
+    ("not torch.cuda.is_available()", GuardKind.NOT_DEVICE),
+    ("device.type == 'cpu'", GuardKind.NOT_DEVICE),
+    ("dist.is_initialized()", GuardKind.DISTRIBUTED),
+    ("dist.is_available() and dist.is_initialized()", GuardKind.DISTRIBUTED),
+    ("args.distributed", GuardKind.DISTRIBUTED),
+    ("world_size > 1", GuardKind.DISTRIBUTED),
+    ("not args.distributed", GuardKind.NOT_DISTRIBUTED),
+    ("world_size == 1", GuardKind.NOT_DISTRIBUTED),
+    ("args.debug", GuardKind.DEBUG),
+    ("model.training", GuardKind.TRAINING),
+    ("not model.training", GuardKind.EVALUATION),
+]
+
+NO_SPECIAL_GUARD = [
+    "args.verbose",
+    "images.size(0) > 1",
+    "step > 100",
+    "best is None",
+    "step % 1 == 0",
+    "epoch >= 1",
+    "len(images) == 64",
+    "args.verbose or step % 100 == 0",
+]
+
+_SPECIAL = {
+    GuardKind.INTERVAL,
+    GuardKind.RANK,
+    GuardKind.FIRST,
+    GuardKind.DEVICE,
+    GuardKind.NOT_DEVICE,
+    GuardKind.DISTRIBUTED,
+    GuardKind.NOT_DISTRIBUTED,
+    GuardKind.EXCEPTIONAL,
+    GuardKind.DEBUG,
+    GuardKind.EVALUATION,
+    GuardKind.TRAINING,
+}
+
+
+def kinds(condition: str, shape: str) -> set[GuardKind]:
+    """Kinds of the guards around a print that runs under `condition`, written in one of three shapes."""
+    lines = {
+        "if": [f"if {condition}:", "    print('guarded')"],
+        "else": [f"if not ({condition}):", "    pass", "else:", "    print('guarded')"],
+        "continue": [f"if not ({condition}):", "    continue", "print('guarded')"],
+    }[shape]
+    loop = [
+        "best, last = None, time.time()",
+        "for epoch in range(3):",
+        "    for step, (images, labels) in enumerate(train_loader):",
+        "        loss = criterion(model(images.to(device)), labels.to(device))",
+        "        loss.backward()",
+        "        optimizer.step()",
+        *(f"        {line}" for line in lines),
+    ]
+    project = analyze({"train.py": HEAD + "\n".join(loop) + "\n"})
+    (report,) = (report for report in project.reports if "guarded" in report.text)
+    return {guard.kind for guard in report.context.guards}
+
+
+@pytest.mark.parametrize("shape", ["if", "else", "continue"])
+@pytest.mark.parametrize(("condition", "kind"), CONDITIONS, ids=[f"{test}-{kind}" for test, kind in CONDITIONS])
+def test_conditions_are_understood_in_every_shape(condition: str, kind: GuardKind, shape: str) -> None:
+    assert kind in kinds(condition, shape)
+
+
+@pytest.mark.parametrize("shape", ["if", "else", "continue"])
+@pytest.mark.parametrize("condition", NO_SPECIAL_GUARD)
+def test_other_conditions_stand_for_nothing(condition: str, shape: str) -> None:
+    assert not kinds(condition, shape) & _SPECIAL
+
+
+NAMES = {
+    "a predicate of the project": plain("""
+        import torch.distributed as dist
+
+        def is_dist_avail_and_initialized():
+            if not dist.is_available():
+                return False
+            if not dist.is_initialized():
+                return False
+            return True
+
+        def get_rank():
+            if not is_dist_avail_and_initialized():
+                return 0
+            return dist.get_rank()
+
+        def leads():
+            return get_rank() == 0
+
+        for images, labels in train_loader:
+            criterion(model(images.to(device)), labels.to(device)).backward()
+            optimizer.step()
+            if leads():
+                print("main")  # under: rank
+            if get_rank() == 0:
+                print("main")  # under: rank
+        """),
+    "an attribute that keeps the answer": plain("""
+        import torch.distributed as dist
+
+        class Trainer:
+            def __init__(self, rank):
+                self.rank = rank
+                self.quiet = rank != 0
+
+            def train(self):
+                for images, labels in train_loader:
+                    criterion(model(images.to(device)), labels.to(device)).backward()
+                    optimizer.step()
+                    if self.rank == 0:
+                        print("main")  # under: rank
+                    if not self.quiet:
+                        print("main")  # under: rank
+                    if self.quiet:
+                        print("others")
+
+        dist.init_process_group("nccl")
+        Trainer(dist.get_rank()).train()
+        """),
+    "a rank that is a worker's parameter": plain("""
+        import torch.multiprocessing as mp
+
+        def worker(gpu, count):
+            for images, labels in train_loader:
+                criterion(model(images.to(device)), labels.to(device)).backward()
+                optimizer.step()
+                if gpu == 0:
+                    print("main")  # under: rank
+
+        mp.spawn(worker, args=(4,), nprocs=4)
+        """),
+    "a decorator that leaves one rank": plain("""
+        import functools
+        import torch.distributed as dist
+
+        def rank_zero_only(function):
+            @functools.wraps(function)
+            def wrapped(*args, **kwargs):
+                if dist.get_rank() == 0:
+                    return function(*args, **kwargs)
+            return wrapped
+
+        @rank_zero_only
+        def log(text):
+            print(text)  # under: rank, runs: per-step training
+
+        for images, labels in train_loader:
+            criterion(model(images.to(device)), labels.to(device)).backward()
+            optimizer.step()
+            log("step")
+        """),
+    "an early return on other ranks": plain("""
+        import torch.distributed as dist
+
+        def log(text):
+            if dist.get_rank() != 0:
+                return
+            print(text)  # under: rank
+
+        for images, labels in train_loader:
+            criterion(model(images.to(device)), labels.to(device)).backward()
+            optimizer.step()
+            log("step")
+        """),
+    "a guard around the call holds inside": plain("""
+        import torch.distributed as dist
+
+        def log(text):
+            print(text)  # under: rank+interval
+
+        for step, (images, labels) in enumerate(train_loader):
+            criterion(model(images.to(device)), labels.to(device)).backward()
+            optimizer.step()
+            if dist.get_rank() == 0:
+                if step % 10 == 0:
+                    log("step")
+        """),
+}
+
+ERRORS = {
+    "an except block": plain("""
+        for images, labels in train_loader:
+            try:
+                loss = criterion(model(images.to(device)), labels.to(device))
+                loss.backward()
+                optimizer.step()
+                print("tried")  # runs: per-step training, under: none
+            except RuntimeError as error:
+                print(error)  # runs: once training, under: exceptional
+                raise
+            finally:
+                print("finally")  # runs: per-step training, under: none
+        """),
+    "a branch that ends the process": plain("""
+        import sys
+        for images, labels in train_loader:
+            loss = criterion(model(images.to(device)), labels.to(device))
+            loss.backward()
+            optimizer.step()
+            if loss > 1000:
+                print(loss.item())  # runs: once training, under: exceptional
+                sys.exit(1)
+            print("alive")  # runs: per-step training
+        """),
+    "a branch that raises": plain("""
+        for images, labels in train_loader:
+            loss = criterion(model(images.to(device)), labels.to(device))
+            loss.backward()
+            optimizer.step()
+            if images.size(0) == 0:
+                raise ValueError(f"no images, loss {loss.item()}")  # runs: once training, under: exceptional
+            print("alive")  # runs: per-step training
+        """),
+    "a branch that leaves the loop": plain("""
+        for images, labels in train_loader:
+            loss = criterion(model(images.to(device)), labels.to(device))
+            loss.backward()
+            optimizer.step()
+            if len(images) < 64:
+                print(loss.item())  # runs: once training, under: exceptional
+                break
+            print("alive")  # runs: per-step training
+        """),
+    "code after an endless branch is not reached": plain("""
+        import sys
+        if not torch.cuda.is_available():
+            print("no GPU")  # under: not-device
+            sys.exit(1)
+        for images, labels in train_loader:
+            criterion(model(images.to(device)), labels.to(device)).backward()
+            optimizer.step()
+            print("step")  # runs: per-step training
+        """),
+    "a return in a try does not thin out the code behind it": plain("""
+        def train_step(images, labels):
+            try:
+                loss = criterion(model(images), labels)
+            except RuntimeError:
+                return None
+            loss.backward()
+            optimizer.step()
+            print("step")  # runs: per-step training, under: none
+
+        for images, labels in train_loader:
+            train_step(images.to(device), labels.to(device))
+        """),
+}
+
+PRINTERS = {
+    "`setup_for_distributed` replaces print": """
+        def setup_for_distributed(is_master):
+            import builtins as __builtin__
+            builtin_print = __builtin__.print
+
+            def print(*args, **kwargs):
+                force = kwargs.pop("force", False)
+                if is_master or force:
+                    builtin_print(*args, **kwargs)
+
+            __builtin__.print = print
+
+        import torch.distributed as dist
+        dist.init_process_group("nccl")
+        setup_for_distributed(dist.get_rank() == 0)
+        """,
+    "print is replaced by nothing on other ranks": """
+        import builtins
+        import torch.distributed as dist
+        dist.init_process_group("nccl")
+        if dist.get_rank() != 0:
+            def print_pass(*args):
+                pass
+            builtins.print = print_pass
+        """,
+    "a module's print is shadowed": """
+        import torch.distributed as dist
+        dist.init_process_group("nccl")
+        if dist.get_rank() != 0:
+            print = lambda *args, **kwargs: None
+        """,
+}
+
+
+@table(NAMES)
+def test_rank_guards_behind_names_and_calls(files: str) -> None:
+    check(files)
+
+
+@table(ERRORS)
+def test_error_paths_are_no_steps(files: str) -> None:
+    check(files)
+
+
+@table(PRINTERS)
+def test_a_replaced_print_is_rank_aware(files: str) -> None:
+    loop = plain("""
+        for images, labels in train_loader:
+            criterion(model(images.to(device)), labels.to(device)).backward()
+            optimizer.step()
+            print("step")
+        """)
+    text = plain(files) + loop
+    (report,) = (report for report in analyze({"train.py": text}).reports if report.text == 'print("step")')
+    assert report.rank_aware or report.context.entry.rank_aware_print
+
+
+def test_a_plain_print_is_not_rank_aware() -> None:
+    text = plain("""
+        import torch.distributed as dist
+        dist.init_process_group("nccl")
+        for images, labels in train_loader:
+            criterion(model(images.to(device)), labels.to(device)).backward()
+            optimizer.step()
+            print("step")
+        """)
+    (report,) = analyze({"train.py": text}).reports
+    assert not report.rank_aware and not report.context.entry.rank_aware_print
+
+
+SILENT_LOGGERS = {
+    "by level": """
+        import logging
+        import torch.distributed as dist
+        dist.init_process_group("nccl")
+        logger = logging.getLogger(__name__)
+        logging.basicConfig(level=logging.INFO if dist.get_rank() in [-1, 0] else logging.WARN)
+        """,
+    "by an added filter or handler": """
+        import logging
+        import torch.distributed as dist
+        dist.init_process_group("nccl")
+        logger = logging.getLogger(__name__)
+        if dist.get_rank() == 0:
+            logger.addHandler(logging.StreamHandler())
+        """,
+    "by setLevel on other ranks": """
+        import logging
+        import torch.distributed as dist
+        dist.init_process_group("nccl")
+        logger = logging.getLogger(__name__)
+        if dist.get_rank() != 0:
+            logger.setLevel(logging.ERROR)
+        """,
+    "by a factory that returns early": """
+        import logging
+        import torch.distributed as dist
+        dist.init_process_group("nccl")
+
+        def create_logger(rank):
+            logger = logging.getLogger("train")
+            logger.setLevel(logging.DEBUG)
+            if rank > 0:
+                return logger
+            logger.addHandler(logging.StreamHandler())
+            return logger
+
+        logger = create_logger(dist.get_rank())
+        """,
+}
+
+
+@table(SILENT_LOGGERS)
+def test_loggers_that_are_silent_on_other_ranks(files: str) -> None:
+    loop = """
+for images, labels in train_loader:
+    criterion(model(images.to(device)), labels.to(device)).backward()
+    optimizer.step()
+    logger.info("step")
+"""
+    project = analyze({"train.py": plain(files) + loop})
+    (report,) = (report for report in project.reports if report.text == 'logger.info("step")')
+    assert report.rank_aware or report.context.entry.silent_loggers
+
+
+def test_a_plain_logger_is_not_silent() -> None:
+    text = plain("""
+        import logging
+        import torch.distributed as dist
+        dist.init_process_group("nccl")
+        logger = logging.getLogger(__name__)
+        logging.basicConfig(level=logging.INFO)
+        for images, labels in train_loader:
+            criterion(model(images.to(device)), labels.to(device)).backward()
+            optimizer.step()
+            logger.info("step")
+        """)
+    project = analyze({"train.py": text})
+    (report,) = project.reports
+    assert not report.rank_aware and not entry(project, "train.py").silent_loggers
+
+
+def test_names_that_the_configuration_gives_are_rank_guards() -> None:
+    text = plain("""
+        from cluster import leads
+        for images, labels in train_loader:
+            criterion(model(images.to(device)), labels.to(device)).backward()
+            optimizer.step()
+            if leads():
+                print("step")  # under: rank
+        """)
+    check({"train.py": text}, LinkOptions(rank_guards=("leads",)))
+
+
+GRADIENTS = {
+    "under no_grad": ("with torch.no_grad():", GradMode.DISABLED),
+    "under inference_mode": ("with torch.inference_mode():", GradMode.DISABLED),
+    "under set_grad_enabled(False)": ("with torch.set_grad_enabled(False):", GradMode.DISABLED),
+    "under enable_grad": ("with torch.enable_grad():", GradMode.ENABLED),
+    "under a lock": ("with open('log.txt') as log:", GradMode.ENABLED),
+}
+
+
+@pytest.mark.parametrize(("statement", "mode"), GRADIENTS.values(), ids=GRADIENTS.keys())
+def test_gradient_modes(statement: str, mode: GradMode) -> None:
+    text = plain(f"""
+        def show():
+            print("shown")
+
+        for images, labels in train_loader:
+            criterion(model(images.to(device)), labels.to(device)).backward()
+            optimizer.step()
+            {statement}
+                show()
+        """)
+    (report,) = analyze({"train.py": text}).reports
+    assert report.context.grad is mode
+
+
+def test_a_global_switch_disables_gradients_from_there_on() -> None:
+    text = plain("""
+        torch.set_grad_enabled(False)
+        for images, labels in val_loader:
+            print(model(images.to(device)).argmax(1).tolist())
+        """)
+    report = analyze({"train.py": text}).reports[0]
+    assert report.context.grad is GradMode.DISABLED
+    assert report.site.path == ROOT / "train.py"

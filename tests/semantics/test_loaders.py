@@ -1,0 +1,586 @@
+"""Loaders, samplers and step loops: their arguments by any route, and what becomes of them."""
+
+from __future__ import annotations
+
+import pytest
+from marked_programs import plain, program
+
+from trainlint.lint.analyze import analyze
+from trainlint.semantics.link import LinkOptions
+from trainlint.semantics.project import DatasetKind, Loader, Project, Sampler
+from trainlint.semantics.values import Const, Option
+from trainlint.semantics.vocabulary import GuardKind, Known, Place, Region
+
+HEAD = """
+import argparse
+import functools
+import torch
+from torch.utils.data import BatchSampler, DataLoader, Dataset, DistributedSampler, IterableDataset, RandomSampler
+from torch.utils.data import TensorDataset
+from torchvision import datasets, transforms
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--workers", type=int, default=4)
+parser.add_argument("--batch-size", type=int, default=32)
+parser.add_argument("--pin", action="store_true")
+args = parser.parse_args()
+images = datasets.CIFAR10("data", transform=transforms.ToTensor())
+model = torch.nn.Linear(8, 1).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+"""
+TAIL = """
+for epoch in range(3):
+    for x, y in loader:
+        model(x.cuda()).mean().backward()
+        optimizer.step()
+"""
+
+
+def loaders(making: str, tail: str = TAIL) -> list[Loader]:
+    """The loaders of a script that makes `loader` in some way and trains with it."""
+    return analyze({"train.py": HEAD + program({"x.py": making})["x.py"] + tail}).loaders
+
+
+def one_loader(making: str, tail: str = TAIL) -> Loader:
+    found = loaders(making, tail)
+    assert len(found) == 1, [loader.text for loader in found]
+    return found[0]
+
+
+WORKERS = {
+    "a literal": ("loader = DataLoader(images, batch_size=32, num_workers=4)", 4),
+    "by position": ("loader = DataLoader(images, 32, True, None, None, 4)", 4),
+    "a constant of the script": ("WORKERS = 4\nloader = DataLoader(images, num_workers=WORKERS)", 4),
+    "a dict of settings": (
+        'settings = {"num_workers": 4, "pin_memory": True}\nloader = DataLoader(images, **settings)',
+        4,
+    ),
+    "a dict() call": ("settings = dict(num_workers=4)\nloader = DataLoader(images, **settings)", 4),
+    "a dict that grows": (
+        'settings = {"batch_size": 32}\nsettings["num_workers"] = 4\nloader = DataLoader(images, **settings)',
+        4,
+    ),
+    "a dict that is updated": (
+        'settings = {"batch_size": 32}\nsettings.update({"num_workers": 4})\nloader = DataLoader(images, **settings)',
+        4,
+    ),
+    "two dicts merged": (
+        'first, second = {"batch_size": 32}, {"num_workers": 4}\nloader = DataLoader(images, **{**first, **second})',
+        4,
+    ),
+    "a factory": (
+        """
+        def make(dataset, workers=4):
+            return DataLoader(dataset, num_workers=workers)
+        loader = make(images)
+        """,
+        4,
+    ),
+    "a factory with an argument": (
+        """
+        def make(dataset, workers=0):
+            return DataLoader(dataset, num_workers=workers)
+        loader = make(images, workers=4)
+        """,
+        4,
+    ),
+    "a factory with **kwargs": (
+        """
+        def make(dataset, **settings):
+            return DataLoader(dataset, **settings)
+        loader = make(images, num_workers=4)
+        """,
+        4,
+    ),
+    "a partial": ("make = functools.partial(DataLoader, num_workers=4)\nloader = make(images)", 4),
+    "a subclass": (
+        """
+        class Loader(DataLoader):
+            pass
+        loader = Loader(images, num_workers=4)
+        """,
+        4,
+    ),
+    "a subclass with a constructor": (
+        """
+        class Loader(DataLoader):
+            def __init__(self, dataset, **settings):
+                super().__init__(dataset, num_workers=4, **settings)
+        loader = Loader(images)
+        """,
+        4,
+    ),
+    "an attribute of a class": (
+        """
+        class Config:
+            workers = 4
+        loader = DataLoader(images, num_workers=Config.workers)
+        """,
+        4,
+    ),
+    "a dataclass": (
+        """
+        from dataclasses import dataclass
+        @dataclass
+        class Config:
+            workers: int = 4
+        config = Config()
+        loader = DataLoader(images, num_workers=config.workers)
+        """,
+        4,
+    ),
+    "nothing": ("loader = DataLoader(images)", None),
+}
+
+
+@pytest.mark.parametrize(("making", "workers"), WORKERS.values(), ids=WORKERS.keys())
+def test_arguments_are_found_by_any_route(making: str, workers: int | None) -> None:
+    loader = one_loader(making)
+    if workers is None:
+        assert loader.arguments.absent("num_workers")
+    else:
+        value = loader.arguments.value("num_workers")
+        assert value == Const(workers) or (isinstance(value, Option) and value.default == workers)
+    assert loader.trains
+    assert loader.restarts
+
+
+UNKNOWN_WORKERS = {
+    "an option": "loader = DataLoader(images, num_workers=args.workers)",
+    "unknown settings": "import settings\nloader = DataLoader(images, **settings.LOADER)",
+    "a configuration file": "import yaml\nconfig = yaml.safe_load(open('c.yaml'))\n"
+    "loader = DataLoader(images, num_workers=config['workers'])",
+    "**kwargs of a function that nothing calls": """
+        def make(dataset, **settings):
+            return DataLoader(dataset, **settings)
+        """,
+}
+
+
+@pytest.mark.parametrize("making", UNKNOWN_WORKERS.values(), ids=UNKNOWN_WORKERS.keys())
+def test_unknown_arguments_stay_unknown(making: str) -> None:
+    (loader,) = loaders(making, "" if "def make" in making else TAIL)
+    assert loader.arguments.unknown("num_workers")
+    assert not loader.arguments.absent("num_workers")
+
+
+PINS = {
+    "not said": ("DataLoader(images)", Known.NO),
+    "said": ("DataLoader(images, pin_memory=True)", Known.YES),
+    "denied": ("DataLoader(images, pin_memory=False)", Known.NO),
+    "an option": ("DataLoader(images, pin_memory=args.pin)", Known.UNKNOWN),
+}
+
+
+@pytest.mark.parametrize(("making", "pins"), PINS.values(), ids=PINS.keys())
+def test_pinning(making: str, pins: Known) -> None:
+    assert one_loader(f"loader = {making}").pins is pins
+
+
+DATASETS = {
+    "a dataset of images": ("dataset = images", DatasetKind.MAP, Known.YES),
+    "tensors": ("dataset = TensorDataset(torch.zeros(3, 8), torch.zeros(3))", DatasetKind.IN_MEMORY, Known.NO),
+    "a list": ("dataset = [1, 2, 3]", DatasetKind.IN_MEMORY, Known.NO),
+    "a dataset of the project that computes": (
+        """
+        from PIL import Image
+        class Pictures(Dataset):
+            def __getitem__(self, index):
+                return transforms.ToTensor()(Image.open(self.paths[index])), 0
+        dataset = Pictures()
+        """,
+        DatasetKind.MAP,
+        Known.YES,
+    ),
+    "a dataset of the project that only looks up": (
+        """
+        class Rows(Dataset):
+            def __init__(self, rows, labels):
+                self.rows, self.labels = rows, labels
+            def __getitem__(self, index):
+                return self.rows[index], self.labels[index]
+        dataset = Rows(torch.zeros(3, 8), torch.zeros(3))
+        """,
+        DatasetKind.MAP,
+        Known.NO,
+    ),
+    "an iterable dataset": (
+        """
+        class Stream(IterableDataset):
+            def __iter__(self):
+                for line in open("data.txt"):
+                    yield torch.tensor(float(line)), 0
+        dataset = Stream()
+        """,
+        DatasetKind.ITERABLE,
+        Known.YES,
+    ),
+    "a part of tensors": (
+        "dataset, _ = torch.utils.data.random_split(TensorDataset(torch.zeros(3, 8)), [2, 1])",
+        DatasetKind.IN_MEMORY,
+        Known.NO,
+    ),
+    "a part of images": ("dataset = torch.utils.data.Subset(images, range(9))", DatasetKind.MAP, Known.YES),
+}
+
+
+@pytest.mark.parametrize(("making", "kind", "works"), DATASETS.values(), ids=DATASETS.keys())
+def test_datasets(making: str, kind: DatasetKind, works: Known) -> None:
+    loader = one_loader(program({"x.py": making})["x.py"] + "loader = DataLoader(dataset, batch_size=2)")
+    assert loader.works_per_item is works
+    assert loader.dataset_kind is kind or (kind is DatasetKind.IN_MEMORY and loader.works_per_item is Known.NO)
+
+
+USES = {
+    "trained with in each epoch": (TAIL, {(Region.TRAINING, True)}),
+    "trained with once": (
+        "for x, y in loader:\n    model(x.cuda()).mean().backward()\n    optimizer.step()\n",
+        {(Region.TRAINING, False)},
+    ),
+    "evaluated": (
+        "with torch.no_grad():\n    for x, y in loader:\n        print(model(x.cuda()).mean().item())\n",
+        {(Region.EVALUATION, False)},
+    ),
+    "evaluated in each epoch beside another": (
+        "other = DataLoader(images)\nfor epoch in range(3):\n    for x, y in other:\n"
+        "        model(x.cuda()).mean().backward()\n        optimizer.step()\n"
+        "    with torch.no_grad():\n        for x, y in loader:\n            print(model(x.cuda()).mean().item())\n",
+        {(Region.EVALUATION, True)},
+    ),
+    "through a progress bar and enumerate": (
+        "from tqdm import tqdm\nfor epoch in range(3):\n    for step, (x, y) in enumerate(tqdm(loader)):\n"
+        "        model(x.cuda()).mean().backward()\n        optimizer.step()\n",
+        {(Region.TRAINING, True)},
+    ),
+    "by hand in steps": (
+        "batches = iter(loader)\nfor step in range(100):\n    x, y = next(batches)\n"
+        "    model(x.cuda()).mean().backward()\n    optimizer.step()\n",
+        {(Region.TRAINING, False)},
+    ),
+    "through itertools.cycle": (
+        "import itertools\nfor step, (x, y) in zip(range(100), itertools.cycle(loader)):\n"
+        "    model(x.cuda()).mean().backward()\n    optimizer.step()\n",
+        {(Region.TRAINING, False)},
+    ),
+    "through a function of the project": (
+        "def train(data):\n    for x, y in data:\n        model(x.cuda()).mean().backward()\n        optimizer.step()\n"
+        "for epoch in range(3):\n    train(loader)\n",
+        {(Region.TRAINING, True)},
+    ),
+    "through an attribute": (
+        "class Trainer:\n    def __init__(self, data):\n        self.data = data\n    def fit(self):\n"
+        "        for epoch in range(3):\n            for x, y in self.data:\n"
+        "                model(x.cuda()).mean().backward()\n                optimizer.step()\nTrainer(loader).fit()\n",
+        {(Region.TRAINING, True)},
+    ),
+    "through a dict": (
+        "both = {'train': loader}\nfor epoch in range(3):\n    for x, y in both['train']:\n"
+        "        model(x.cuda()).mean().backward()\n        optimizer.step()\n",
+        {(Region.TRAINING, True)},
+    ),
+    "through a generator without end": (
+        "def forever(data):\n    while True:\n        for batch in data:\n            yield batch\n"
+        "batches = forever(loader)\nfor step in range(100):\n    x, y = next(batches)\n"
+        "    model(x.cuda()).mean().backward()\n    optimizer.step()\n",
+        {(Region.TRAINING, True)},
+    ),
+    "never": ("print('nothing')\n", set()),
+}
+
+
+@pytest.mark.parametrize(("tail", "uses"), USES.values(), ids=USES.keys())
+def test_uses(tail: str, uses: set[tuple[Region, bool]]) -> None:
+    found = [loader for loader in loaders("loader = DataLoader(images)", tail) if loader.name == "loader"]
+    assert len(found) == 1
+    assert {(use.region, use.restarts) for use in found[0].uses} == uses
+
+
+def test_a_use_names_the_epoch_and_the_loader() -> None:
+    use = one_loader("loader = DataLoader(images)").epoch_use
+    assert use is not None
+    assert (use.epoch_name, use.name) == ("epoch", "loader")
+
+
+TRANSFERS = {
+    "to": ('x.to("cuda")', Place.DEVICE, Known.NO),
+    "cuda": ("x.cuda()", Place.DEVICE, Known.NO),
+    "non-blocking": ('x.to("cuda", non_blocking=True)', Place.DEVICE, Known.YES),
+    "cuda non-blocking": ("x.cuda(non_blocking=True)", Place.DEVICE, Known.YES),
+    "an option": ("x.cuda(non_blocking=args.pin)", Place.DEVICE, Known.UNKNOWN),
+    "by keyword": ('x.to(device="cuda")', Place.DEVICE, Known.NO),
+    "with a dtype": ('x.to("cuda", torch.float16)', Place.DEVICE, Known.NO),
+}
+
+
+@pytest.mark.parametrize(("move", "target", "non_blocking"), TRANSFERS.values(), ids=TRANSFERS.keys())
+def test_transfers_of_a_batch(move: str, target: Place, non_blocking: Known) -> None:
+    tail = f"for x, y in loader:\n    model({move}).mean().backward()\n    optimizer.step()\n"
+    loader = one_loader("loader = DataLoader(images, pin_memory=True)", tail)
+    (transfer,) = loader.transfers
+    assert (transfer.target, transfer.non_blocking, transfer.text) == (target, non_blocking, move)
+    assert transfer.value.pinned
+    assert transfer.context.hot
+
+
+NO_TRANSFERS = {
+    "a dtype alone": "x.to(torch.float16)",
+    "another tensor's device, where it already is": "x.half().float()",
+    "a view": "x.view(-1).contiguous()",
+}
+
+
+@pytest.mark.parametrize("move", NO_TRANSFERS.values(), ids=NO_TRANSFERS.keys())
+def test_conversions_are_no_transfers(move: str) -> None:
+    tail = f"for x, y in loader:\n    x = {move}\n    model(x).mean().backward()\n    optimizer.step()\n"
+    assert not one_loader("loader = DataLoader(images)", tail).transfers
+
+
+def test_a_batch_that_is_already_placed_is_known_to_be() -> None:
+    tail = """
+def on_device(data):
+    for x, y in data:
+        yield x.cuda(), y.cuda()
+
+for x, y in on_device(loader):
+    x = x.to("cuda")
+    model(x).mean().backward()
+    optimizer.step()
+"""
+    project = analyze({"train.py": HEAD + "loader = DataLoader(images)\n" + tail})
+    again = [transfer for transfer in project.transfers if transfer.text == 'x.to("cuda")']
+    assert all(transfer.value.place is Place.DEVICE for transfer in again)
+
+
+# --------------------------------------------------------------------------------------------------------- samplers
+
+DISTRIBUTED = """
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+dist.init_process_group("nccl")
+model = DistributedDataParallel(model)
+"""
+
+
+def distributed(making: str, tail: str = TAIL) -> Project:
+    return analyze({"train.py": HEAD + DISTRIBUTED + program({"x.py": making})["x.py"] + tail})
+
+
+SAMPLERS = {
+    "given by name": "sampler = DistributedSampler(images)\nloader = DataLoader(images, sampler=sampler)",
+    "given at once": "loader = DataLoader(images, sampler=DistributedSampler(images))",
+    "inside a batch sampler": """
+        sampler = DistributedSampler(images)
+        loader = DataLoader(images, batch_sampler=BatchSampler(sampler, 32, drop_last=True))
+        """,
+    "None unless distributed": """
+        sampler = DistributedSampler(images) if dist.is_initialized() else None
+        loader = DataLoader(images, sampler=sampler, shuffle=sampler is None)
+        """,
+    "one of two by an if": """
+        if dist.get_world_size() > 1:
+            sampler = DistributedSampler(images)
+        else:
+            sampler = RandomSampler(images)
+        loader = DataLoader(images, sampler=sampler)
+        """,
+    "by a factory": """
+        def make(dataset):
+            sampler = DistributedSampler(dataset)
+            return DataLoader(dataset, sampler=sampler), sampler
+        loader, sampler = make(images)
+        """,
+    "by a subclass of the project": """
+        class Mine(DistributedSampler):
+            pass
+        loader = DataLoader(images, sampler=Mine(images))
+        """,
+    "by settings": 'loader = DataLoader(images, **{"sampler": DistributedSampler(images)})',
+}
+
+
+@pytest.mark.parametrize("making", SAMPLERS.values(), ids=SAMPLERS.keys())
+def test_a_sampler_that_shards_is_found(making: str) -> None:
+    (loader,) = distributed(making).loaders
+    assert loader.sampler is not None
+    assert loader.sampler.shards
+
+
+def test_a_random_sampler_does_not_shard() -> None:
+    (loader,) = distributed("loader = DataLoader(images, sampler=RandomSampler(images))").loaders
+    assert loader.sampler is None or not loader.sampler.shards
+
+
+SET_EPOCH = {
+    "in the epoch loop": ("sampler.set_epoch(epoch)", True),
+    "by way of the loader": ("loader.sampler.set_epoch(epoch)", True),
+    "by a helper": ("begin(sampler, epoch)", True),
+    "under a flag": ("if dist.is_initialized(): sampler.set_epoch(epoch)", True),
+    "by a guard on the type": (
+        "if isinstance(loader.sampler, DistributedSampler): loader.sampler.set_epoch(epoch)",
+        True,
+    ),
+    "never": ("print(epoch)", False),
+}
+
+
+@pytest.mark.parametrize(("call", "sets"), SET_EPOCH.values(), ids=SET_EPOCH.keys())
+def test_set_epoch_by_any_route(call: str, sets: bool) -> None:
+    making = """
+        def begin(sampler, epoch):
+            sampler.set_epoch(epoch)
+        sampler = DistributedSampler(images)
+        loader = DataLoader(images, sampler=sampler)
+        """
+    tail = TAIL.replace("    for x, y", f"    {call}\n    for x, y")
+    (sampler,) = shards_of(distributed(making, tail))
+    assert sampler.sets_epoch is sets
+
+
+def shards_of(project: Project) -> list[Sampler]:
+    return [sampler for sampler in project.samplers if sampler.shards]
+
+
+# ------------------------------------------------------------------------------------------------------- step loops
+
+NO_SYNC = {
+    "no_sync as a context": """
+        with model.no_sync() if step % 4 else contextlib.nullcontext():
+            model(x.cuda()).mean().backward()
+        """,
+    "no_sync in a branch": """
+        if (step + 1) % 4 != 0:
+            with model.no_sync():
+                model(x.cuda()).mean().backward()
+        else:
+            model(x.cuda()).mean().backward()
+        """,
+    "a context kept in a variable": """
+        context = model.no_sync if step % 4 else contextlib.nullcontext
+        with context():
+            model(x.cuda()).mean().backward()
+        """,
+    "a toggle of require_backward_grad_sync": """
+        model.require_backward_grad_sync = step % 4 == 3
+        model(x.cuda()).mean().backward()
+        """,
+    "set_requires_gradient_sync of fully sharded modules": """
+        model.set_requires_gradient_sync(step % 4 == 3)
+        model(x.cuda()).mean().backward()
+        """,
+}
+
+
+def accumulating(step: str) -> Project:
+    body = program({"x.py": step})["x.py"].rstrip().replace("\n", "\n        ")
+    tail = f"""
+import contextlib
+for epoch in range(3):
+    for step, (x, y) in enumerate(loader):
+        {body}
+        if step % 4 == 3:
+            optimizer.step()
+            optimizer.zero_grad()
+"""
+    return distributed("loader = DataLoader(images, sampler=DistributedSampler(images))", tail)
+
+
+@pytest.mark.parametrize("step", NO_SYNC.values(), ids=NO_SYNC.keys())
+def test_the_idioms_of_no_sync(step: str) -> None:
+    (loop,) = accumulating(step).step_loops
+    assert loop.accumulates
+    assert loop.disables_sync
+
+
+def test_accumulation_without_no_sync() -> None:
+    (loop,) = accumulating("model(x.cuda()).mean().backward()").step_loops
+    assert loop.accumulates
+    assert not loop.disables_sync
+    assert loop.model_wrapped == "torch.nn.parallel.DistributedDataParallel"
+    assert loop.accumulation_site is not None
+
+
+def test_one_step_for_each_backward_does_not_accumulate() -> None:
+    (loop,) = distributed("loader = DataLoader(images)").step_loops
+    assert not loop.accumulates
+    assert len(loop.backwards) == 1
+    assert len(loop.steps) == 1
+
+
+# -------------------------------------------------------------------------------------------------------- tokenizers
+
+TOKENIZERS = {
+    "an auto tokenizer": (
+        "from transformers import AutoTokenizer\ntok = AutoTokenizer.from_pretrained('gpt2')",
+        "tok(text)",
+    ),
+    "encode": (
+        "from transformers import GPT2Tokenizer\ntok = GPT2Tokenizer.from_pretrained('gpt2')",
+        "tok.encode(text)",
+    ),
+    "sentencepiece": ("import sentencepiece as spm\ntok = spm.SentencePieceProcessor('m')", "tok.encode(text)"),
+    "tiktoken": ("import tiktoken\ntok = tiktoken.get_encoding('gpt2')", "tok.encode(text)"),
+}
+WHERE = {
+    "in __getitem__": ("item(self.texts[index])", Region.DATA),
+    "behind a method": ("self.encode(self.texts[index])", Region.DATA),
+}
+
+
+@pytest.mark.parametrize("place", WHERE.values(), ids=WHERE.keys())
+@pytest.mark.parametrize(("making", "call"), TOKENIZERS.values(), ids=TOKENIZERS.keys())
+def test_tokenizers_are_found_where_they_run(making: str, call: str, place: tuple[str, Region]) -> None:
+    text = f"""
+{making}
+def item(text):
+    return torch.tensor({call})
+class Texts(Dataset):
+    def __init__(self, texts):
+        self.texts = texts
+    def encode(self, text):
+        return torch.tensor({call})
+    def __getitem__(self, index):
+        return {place[0]}, 0
+loader = DataLoader(Texts([]))
+"""
+    project = analyze({"train.py": HEAD + text + TAIL})
+    assert {record.context.region for record in project.tokenizations} == {place[1]}
+    assert len(project.tokenizations) == 1
+
+
+def test_tokenizing_once_is_set_up() -> None:
+    text = """
+from transformers import AutoTokenizer
+class Texts(Dataset):
+    def __init__(self, texts):
+        tok = AutoTokenizer.from_pretrained("gpt2")
+        self.rows = [tok(text) for text in texts]
+    def __getitem__(self, index):
+        return torch.tensor(self.rows[index]), 0
+loader = DataLoader(Texts([]))
+"""
+    project = analyze({"train.py": HEAD + text + TAIL})
+    assert {record.context.region for record in project.tokenizations} <= {Region.SETUP}
+
+
+def test_factories_that_the_configuration_names_make_loaders() -> None:
+    text = HEAD + "from elsewhere import build\nloader = build(images)\n" + TAIL + "        print('step')\n"
+    project = analyze({"train.py": text}, LinkOptions(loader_factories=("build",)))
+    assert [report.context.hot for report in project.reports] == [True]
+
+
+def test_a_step_loop_counts_its_steps_by_name() -> None:
+    text = plain("""
+        for step, (images, labels) in enumerate(train_loader):
+            criterion(model(images.to(device)), labels.to(device)).backward()
+            optimizer.step()
+            print("step")
+        """)
+    (report,) = analyze({"train.py": text}).reports
+    assert report.context.counter == "step"
+
+
+def test_functions_that_the_configuration_names_run_per_step() -> None:
+    text = "def advance(state, batch):\n    if state.debug:\n        return\n    print('step')\n"
+    (report,) = analyze({"train.py": text}, LinkOptions(step_functions=("advance",))).reports
+    assert report.context.hot
+    assert not report.context.under(GuardKind.INTERVAL)
