@@ -607,7 +607,7 @@ def _worth_following(frame: Frame, module: Instance) -> bool:
     if frame.where.grad is GradMode.DISABLED:
         return False
     known = frame.run.interest
-    return any(known.of_class(cls.define.name) for cls in _lineage(module.cls))
+    return any(known.of_class(cls.module.path, cls.define.name) for cls in _lineage(module.cls))  # type: ignore[attr-defined]
 
 
 def _lineage(cls: Class, depth: int = 0) -> list[Class]:

@@ -7,7 +7,7 @@ can be told without walking it, if nothing in it, and nothing that it names, rea
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from trainlint.semantics.facts import ModuleFacts
@@ -30,8 +30,9 @@ _FOR, _SLICE = ",29]", ",5]"
 class Interest:
     """Answers for all functions of a project, each found once."""
 
-    def __init__(self, files: Mapping[Path, ModuleFacts]) -> None:
+    def __init__(self, files: Mapping[Path, ModuleFacts], closure: Callable[[Path], frozenset[Path]]) -> None:
         self._files = files
+        self._closure = closure
         self._functions: dict[str, list[tuple[Path, int]]] = {}
         self._methods: dict[str, list[tuple[Path, int]]] = {}
         self._known: dict[tuple[Path, int], bool] = {}
@@ -43,34 +44,53 @@ class Interest:
 
     def of(self, path: Path, index: int) -> bool:
         """Whether a function, or anything of the project that it names, may do what rules speak about."""
-        return self._of((path, index), 0)
-
-    def of_class(self, name: str) -> bool:
-        """The same for all methods of the classes of this name."""
-        return any(self._of(key, 0) for key in self._methods.get(name, ()))
-
-    def _of(self, key: tuple[Path, int], depth: int) -> bool:
-        known = self._known.get(key)
+        start = (path, index)
+        known = self._known.get(start)
         if known is None:
-            self._known[key] = False
-            known = self._known[key] = self._look(key, depth)
+            known = self._known[start] = self._search(start)
         return known
 
-    def _look(self, key: tuple[Path, int], depth: int) -> bool:
+    def of_class(self, path: Path, name: str) -> bool:
+        """The same for all methods of a class."""
+        return any(self.of(*key) for key in self._methods.get(name, ()) if key[0] == path)
+
+    def _search(self, start: tuple[Path, int]) -> bool:
+        seen = {start}
+        waiting = [start]
+        while waiting:
+            key = waiting.pop()
+            if self._known.get(key, False) or self._speaks(key):
+                return True
+            fresh = [item for item in self._named(key) if item not in seen and self._known.get(item, True)]
+            seen.update(fresh)
+            waiting += fresh
+        # nothing that can be reached from here speaks, so nothing that was met does
+        self._known.update(dict.fromkeys(seen, False))
+        return False
+
+    def _speaks(self, key: tuple[Path, int]) -> bool:
         path, index = key
         facts = self._files[path]
-        line = facts.lines[len(facts.unit_rows) + index]
-        words = frozenset(_QUOTED.findall(line))
-        constructor = facts.functions[index].qualname.endswith("__init__")
-        if not constructor and _speaks(line, words):
-            return True
-        if depth > 40:
-            return True
+        if facts.functions[index].qualname.endswith("__init__"):
+            return False
+        return _speaks(facts.lines[len(facts.unit_rows) + index], self._words_of(key))
+
+    def _words_of(self, key: tuple[Path, int]) -> frozenset[str]:
+        words = self._words.get(key)
+        if words is None:
+            facts = self._files[key[0]]
+            words = self._words[key] = frozenset(_QUOTED.findall(facts.lines[len(facts.unit_rows) + key[1]]))
+        return words
+
+    def _named(self, key: tuple[Path, int]) -> list[tuple[Path, int]]:
+        """The functions and methods of the project that a function names: all lie in its file's import closure, so
+        that the answer depends on nothing else."""
         named: list[tuple[Path, int]] = []
-        for word in words:
+        for word in self._words_of(key):
             named += self._functions.get(word, [])
             named += self._methods.get(word, [])
-        return any(self._of(item, depth + 1) for item in named)
+        visible = self._closure(key[0]) if named else frozenset()
+        return [item for item in named if item[0] in visible]
 
 
 def _speaks(line: str, words: frozenset[str]) -> bool:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import gc
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -109,31 +110,68 @@ def link(files: Mapping[Path, ModuleFacts], options: LinkOptions | None = None) 
 
     `files` holds one connected part of the project, by absolute path: modules that import each other, and no others.
     """
+    linker = Linker(files, options or LinkOptions())
+    walks = [linker.walk(path) for path in linker.entries]
+    reached = frozenset().union(*(walk.reached for walk in walks))
+    project = Project(torch_version=linker.options.torch_version)
+    for walk in walks:
+        project.extend(linker.complete(walk, reached))
+    return project
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Interpretation recurses deeply and makes many small objects that all live as long as it does."""
     limit = sys.getrecursionlimit()
     collecting = gc.isenabled()
     gc.disable()
     sys.setrecursionlimit(max(limit, _RECURSION))
     try:
-        return _Linker(files, options or LinkOptions()).project()
+        yield
     finally:
         sys.setrecursionlimit(limit)
         if collecting:
             gc.enable()
 
 
-class _Linker:
+class Walk:
+    """An entry point that was walked, before its records are made."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+
+    @property
+    def path(self) -> Path:
+        return self.run.entry.path
+
+    @property
+    def reached(self) -> frozenset[tuple[Path, int]]:
+        """The functions that the entry point calls, by file and index of their body."""
+        return frozenset(self.run.reached)
+
+
+class Linker:
+    """Linking in two steps, so that each entry point can be taken by itself: by another process, or not at all where
+    nothing of its import closure has changed.
+
+    What `walk` finds depends on the facts of the entry's closure; what `complete` adds depends besides on which
+    functions of the files that the entry `owns` are reached by any entry.
+    """
+
     def __init__(self, files: Mapping[Path, ModuleFacts], options: LinkOptions) -> None:
         self.files = files
         self.options = options
         self.map = ModuleMap(files)
-        self.runs: list[Run] = []
-        self.reached: set[tuple[Path, int]] = set()
         self.bodies: dict[tuple[Path, int], code.Block] = {}
         self.flows: dict[tuple[Path, int], tuple[frozenset[str], frozenset[str]]] = {}
-
-        self.interest = Interest(files)
         self.decoded: dict[Path, Units] = {}
         self.imports = {path: self._imports_of(path) for path in files}
+        self._closures: dict[Path, frozenset[Path]] = {}
+        self.interest = Interest(files, self.closure)
+        self.owned: dict[Path, list[Path]] = {}
+        """For each entry point, the files whose functions are walked with it if nothing calls them."""
+        self.entries = self._entry_paths()
+        """Files that are started: those that ask whether they are `__main__`, then those that no other imports."""
 
     def _imports_of(self, path: Path) -> frozenset[Path]:
         found: set[Path] = set()
@@ -141,15 +179,35 @@ class _Linker:
             found.update(self.map.resolve(path, item.module, item.level, item.names))
         return frozenset(found & self.files.keys())
 
-    def _closure(self, path: Path) -> frozenset[Path]:
+    def closure(self, path: Path) -> frozenset[Path]:
         """The files that a file imports, directly or not, itself included."""
-        found = {path}
-        waiting = [path]
-        while waiting:
-            for imported in self.imports[waiting.pop()] - found:
-                found.add(imported)
-                waiting.append(imported)
-        return frozenset(found)
+        known = self._closures.get(path)
+        if known is None:
+            found = {path}
+            waiting = [path]
+            while waiting:
+                for imported in self.imports[waiting.pop()] - found:
+                    found.add(imported)
+                    waiting.append(imported)
+            known = self._closures[path] = frozenset(found)
+        return known
+
+    def walk(self, path: Path) -> Walk:
+        """Interpret the entry point `path` from top to bottom, and what it calls."""
+        with _undisturbed():
+            return Walk(self._run_entry(path))
+
+    def complete(self, walk: Walk, reached: frozenset[tuple[Path, int]]) -> Project:
+        """Walk the functions of the files that the entry owns and that are not `reached`, then make the records."""
+        run = walk.run
+        project = Project(torch_version=self.options.torch_version)
+        with _undisturbed():
+            for path in self.owned[run.entry.path]:
+                self._run_unreached(run, path, reached)
+            _Finisher(run, project).finish()
+            for path in self.owned[run.entry.path]:
+                project.name_uses += names.name_uses(path, self.files[path])
+        return project
 
     def _units(self, path: Path) -> Units:
         units = self.decoded.get(path)
@@ -157,37 +215,33 @@ class _Linker:
             units = self.decoded[path] = statements.decode_units(self.files[path])
         return units
 
-    def project(self) -> Project:
-        for path in self._entry_paths():
-            self._run_entry(path)
-        for path in sorted(self.files):
-            if not any(path in run.closure for run in self.runs):
-                self._run_entry(path)
-        for run in self.runs:
-            self.reached |= run.reached
-        for path in sorted(self.files):
-            self._run_unreached(path)
-        project = Project(torch_version=self.options.torch_version)
-        for run in self.runs:
-            _Finisher(run, project).finish()
-        for path in sorted(self.files):
-            project.name_uses += names.name_uses(path, self.files[path])
-        return project
-
     # -------------------------------------------------------------------------------------------------- entry points
 
     def _entry_paths(self) -> list[Path]:
-        """Files that are started: those that ask whether they are `__main__`, then those that no other imports."""
-        imported = set().union(*self.imports.values())
-        mains = [path for path in sorted(self.files) if self._is_main(path)]
-        others = [path for path in sorted(self.files) if path not in imported and path not in mains]
-        return mains + others
+        """Choose the entry points, and for each file the first of them whose closure holds it."""
+        ordered = sorted(self.files)
+        imported = frozenset().union(*self.imports.values())
+        mains = [path for path in ordered if self._is_main(path)]
+        is_main = set(mains)
+        candidates = mains + [path for path in ordered if path not in imported and path not in is_main]
+        entries: list[Path] = []
+        taken: set[Path] = set()
+        started = set(candidates)
+        for path in (*candidates, *ordered):
+            # what is left over imports itself in a circle, and nothing starts it
+            if path in self.owned or (path in taken and path not in started):
+                continue
+            closure = self.closure(path)
+            self.owned[path] = sorted(closure - taken)
+            taken |= closure
+            entries.append(path)
+        return entries
 
     def _is_main(self, path: Path) -> bool:
         facts = self.files[path]
         return any('"__name__"' in line for line in facts.lines[: len(facts.unit_rows)])
 
-    def _run_entry(self, path: Path) -> None:
+    def _run_entry(self, path: Path) -> Run:
         run = Run(
             entry=Entry(path, self.map.module_name(path) or path.stem),
             facts=self.files,
@@ -196,7 +250,7 @@ class _Linker:
             units=self._units,
             run_units=statements.run_units,
             interest=self.interest,
-            closure=self._closure(path),
+            closure=self.closure(path),
             rank_names=frozenset(self.options.rank_guards),
             bodies=self.bodies,
             name_flows=self.flows,
@@ -206,17 +260,16 @@ class _Linker:
         module = run.module(path)
         module.is_main = True
         module.started = True
-        self.runs.append(run)
         statements.run_module(run, module)
+        return run
 
     # ------------------------------------------------------------------------------------------ functions not reached
 
-    def _run_unreached(self, path: Path) -> None:
+    def _run_unreached(self, run: Run, path: Path, reached: frozenset[tuple[Path, int]]) -> None:
         facts = self.files[path]
-        missing = [index for index in range(len(facts.functions)) if (path, index) not in self.reached]
+        missing = [index for index in range(len(facts.functions)) if (path, index) not in reached]
         if not missing:
             return
-        run = next(run for run in self.runs if path in run.closure)
         if run.entry.cuda is Known.UNKNOWN and "cuda" in _mentions(run):
             run.entry.cuda = Known.YES
         candidates = [index for index in missing if self._may_matter(facts, index)]

@@ -8,7 +8,7 @@ one finding of them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
 from trainlint.semantics.context import Context as Context
@@ -459,6 +459,11 @@ class Project:
     torch_version: tuple[int, int] | None = None
     """Lowest torch release that the project admits; None where it does not say."""
 
+    def extend(self, other: Project) -> None:
+        """Take over the records of another entry point."""
+        for name in _LISTS:
+            getattr(self, name).extend(getattr(other, name))
+
     def calls_of(self, *names: str) -> Iterator[Call]:
         """The reached calls of any of these canonical names."""
         wanted = frozenset(names)
@@ -468,3 +473,6 @@ class Project:
         """The mentions of any of these library names."""
         wanted = frozenset(names)
         return (use for use in self.name_uses if use.name in wanted)
+
+
+_LISTS = tuple(one.name for one in fields(Project) if one.name != "torch_version")
