@@ -289,6 +289,17 @@ def test_each_rule_is_timed(project: Path) -> None:
     assert "TL201" in dict(run(project, timings=True).rule_seconds)
 
 
+def test_progress_counts_the_files_that_are_parsed(project: Path) -> None:
+    told: list[tuple[int, int]] = []
+    options: dict[str, object] = {"cache": True, "progress": lambda done, total: told.append((done, total))}
+    run(project, **options)
+    assert told
+    assert told == [(done, len(told)) for done in range(1, len(told) + 1)]
+    told.clear()
+    run(project, **options)
+    assert told == []
+
+
 def test_settings_apply(project: Path) -> None:
     assert codes(run(project, overrides={"ignore": ["TL201"]})) == []
     assert codes(run(project, overrides={"per-file-ignores": {"numbers.py": ["ALL"]}})) == []

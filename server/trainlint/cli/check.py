@@ -13,10 +13,13 @@ from trainlint.cli.check_arguments import CheckArguments, parse, parser
 from trainlint.cli.failure import Failure
 from trainlint.cli.outcome import Outcome
 from trainlint.cli.program import FAILED, FINDINGS
+from trainlint.cli.progress import progress_bar
 from trainlint.cli.summary import changes_line, summary_lines
 from trainlint.cli.terminal import wants_colour
 
 if TYPE_CHECKING:
+    from trainlint.cli.progress import Tell
+    from trainlint.lint.engine import CheckOptions
     from trainlint.lint.result import Result
 
 STDIN_NAME = Path("stdin.py")
@@ -71,10 +74,17 @@ class _Run:
         return fix_until_stable(self._check, self.standard_input, applicable_kinds(self.arguments.unsafe_fixes))
 
     def _check(self, texts: Mapping[Path, bytes]) -> Result:
-        from trainlint.lint.engine import CheckOptions, check
+        from trainlint.lint.engine import check
 
         arguments = self.arguments
-        options = CheckOptions(
+        with progress_bar(wanted=not arguments.quiet) as tell:
+            return check(self.paths, self._options(texts, tell))
+
+    def _options(self, texts: Mapping[Path, bytes], tell: Tell | None) -> CheckOptions:
+        from trainlint.lint.engine import CheckOptions
+
+        arguments = self.arguments
+        return CheckOptions(
             overrides=arguments.overrides,
             config_file=arguments.config_file,
             isolated=arguments.isolated,
@@ -86,8 +96,8 @@ class _Run:
             texts=texts,
             verbose=arguments.verbose,
             timings=arguments.verbose,
+            progress=tell,
         )
-        return check(self.paths, options)
 
     def _diff(self, outcome: Outcome) -> Iterator[str]:
         from trainlint.fixes.diff import unified

@@ -6,7 +6,7 @@ import ast
 import gc
 import json
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,11 +59,18 @@ class _Task:
 class ProjectCheck:
     """One run over one project."""
 
-    def __init__(self, files: ProjectFiles, governance: Governance, jobs: int) -> None:
+    def __init__(
+        self,
+        files: ProjectFiles,
+        governance: Governance,
+        jobs: int,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
         self.files = files
         self.cache = files.cache
         self.governance = governance
         self.jobs = jobs
+        self.progress = progress
         self.checked = Checked()
         self._uncollected = 0
         self._undecodable: set[Path] = set()
@@ -225,8 +232,11 @@ class ProjectCheck:
             from trainlint.lint.workers import extract_all
 
             todo = list(texts)
-            for index, outcome in extract_all([texts[path] for path in todo], self.jobs):
+            outcomes = extract_all([texts[path] for path in todo], self.jobs)
+            for done, (index, outcome) in enumerate(outcomes, start=1):
                 self._keep(todo[index], outcome)
+                if self.progress is not None:
+                    self.progress(done, len(todo))
             self.cache.flush()
 
     def _keep(self, path: Path, outcome: Outcome) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -49,6 +49,8 @@ class CheckOptions:
     """Whether internal errors carry their traceback."""
     timings: bool = False
     """Whether the result says how long each rule took."""
+    progress: Callable[[int, int], None] | None = None
+    """Is told, after each file that is parsed, how many of how many of its project that makes."""
 
 
 def check(paths: Sequence[Path], options: CheckOptions | None = None) -> Result:
@@ -105,7 +107,7 @@ class _Run:
         """Check files of one project. Files that are no part of it, being excluded, new or out of the ordinary, see the
         project and one another; the others are not changed by them."""
         files = ProjectFiles(root, self.texts, self._cache_of(root), self.fingerprint)
-        project = ProjectCheck(files, self.governance, self.jobs)
+        project = ProjectCheck(files, self.governance, self.jobs, self.options.progress)
         context = self._context(root)
         inside = set(context)
         others = [path for path in named if path not in inside]
