@@ -95,7 +95,7 @@ class CpuTensorThenCuda(Rule):
     """
 
     code, name, family = "TL209", "cpu-tensor-then-cuda", Family.STEP
-    fix_class = Applicability.UNSAFE
+    fix_class = Applicability.SAFE
     confirmed_by = "copies from this line"
     examples = (
         invalid(

@@ -8,9 +8,9 @@ class UnreadableFile(FileRule):
     """A file cannot be read or decoded, so nothing in it can be checked.
 
     ## What it does
-    Reports files that cannot be opened, whose bytes are not text in the encoding that they declare (UTF-8 where they
-    declare none), or that are broken notebooks. The other files are still checked. The rule cannot be deselected: a
-    file that was not read must not look like one that is clean.
+    Reports files that cannot be opened, or whose bytes are not text in the encoding that they declare (UTF-8 where they
+    declare none). The other files are still checked. The rule cannot be deselected: a file that was not read must not
+    look like one that is clean.
 
     ## Why it is slow
     It is not about speed: Python could not read the file either.
@@ -58,10 +58,11 @@ class UnreadableFile(FileRule):
         ),
         invalid(
             """
-            not a notebook  # expect: TL002
+            #!/usr/bin/env python  # expect: TL002
+            # coding: koi8-latin
+            import torch
             """,
-            because="a notebook has to be JSON",
-            entry="train.ipynb",
+            because="the encoding may be declared in the second row, too",
         ),
         valid(
             """
