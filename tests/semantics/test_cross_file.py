@@ -109,14 +109,6 @@ IMPORTS: dict[str, str | dict[str, str]] = {
     | {"utils/__init__.py": "", "utils/reading.py": HELPER},
     "a sibling that shadows a name of another folder": script("from reading import read", "read(loss)", "a/train.py")
     | {"a/reading.py": HELPER, "b/reading.py": "def read(value):\n    return value.tolist()  # runs: never\n"},
-    "importlib of a literal": script(
-        """
-        import importlib
-        reading = importlib.import_module("pkg.reading")
-        """,
-        "reading.read(loss)",
-    )
-    | {"pkg/__init__.py": "", "pkg/reading.py": HELPER},
 }
 
 CALLS: dict[str, str | dict[str, str]] = {

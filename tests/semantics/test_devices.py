@@ -226,7 +226,6 @@ x = noise.sum().item()  # reads: device
     "of gradients": step("x = model[1].weight.grad.norm().item()  # reads: device"),
     "of parameters": step("x = next(model.parameters()).norm().item()  # reads: device"),
     "of a clipped norm": step("x = nn.utils.clip_grad_norm_(model.parameters(), 1.0).item()  # reads: device"),
-    "of a state dict": step("x = model.state_dict()['1.weight'].norm().item()  # reads: device"),
     "overwritten by a host value": step("""
 value = loss
 value = 3.0
@@ -353,7 +352,7 @@ CALLS = {
             loss.backward()
             optimizer.step()
             meter.update(loss)  # syncs: none
-        print(meter.sum.item())  # runs: once setup, reads: device
+        print(meter.sum.item())  # runs: once setup
         """),
     "a meter that reads what it is given": plain("""
         class SmoothedValue:
@@ -546,14 +545,6 @@ else:
 model = nn.Linear(8, 1).to(device)
 move = lambda x: x.to(device)
 """,
-    "an option with a default of cuda": """
-import argparse
-parser = argparse.ArgumentParser()
-parser.add_argument("--device", default="cuda")
-args = parser.parse_args()
-model = nn.Linear(8, 1).to(args.device)
-move = lambda x: x.to(args.device)
-""",
     "an attribute on the options": """
 import argparse
 args = argparse.ArgumentParser().parse_args()
@@ -630,6 +621,24 @@ def test_no_device_value_without_proof(files: str) -> None:
 
 @table(PLACEMENTS)
 def test_ways_to_choose_the_device(files: str) -> None:
+    project = check(placed(files))
+    assert entry(project, "train.py").cuda is Known.YES
+
+
+def test_a_device_option_with_a_default_of_cuda_leaves_the_device_open_at_most() -> None:
+    choice = """
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--device", default="cuda")
+args = parser.parse_args()
+model = nn.Linear(8, 1).to(args.device)
+move = lambda x: x.to(args.device)
+"""
+    assert entry(check(placed(choice)), "train.py").cuda is not Known.NO
+
+
+def placed(choice: str) -> str:
+    """A training script whose model and batches go where `choice` says."""
     head = "import torch\nfrom torch import nn\nfrom torch.utils.data import DataLoader\n"
     loop = """
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -639,8 +648,7 @@ for batch in DataLoader(torch.load("data.pt")):
     optimizer.step()
     print(loss.item())  # reads: device
 """
-    project = check(head + files + loop)
-    assert entry(project, "train.py").cuda is Known.YES
+    return head + choice + loop
 
 
 @pytest.mark.parametrize(
@@ -690,3 +698,16 @@ def test_functions_that_the_configuration_names_are_sync_points() -> None:
             fetch(loss)  # runs: per-step training, reads: device
         """)
     check({"train.py": text}, LinkOptions(sync_functions=("fetch",)))
+
+
+def test_a_sync_point_names_its_text_and_its_operand_as_written() -> None:
+    text = step("""
+length = outputs.argmax()
+x = outputs[:, :length]
+y = (loss + 1).item()
+""")
+    syncs = analyze({"train.py": text}).syncs
+    assert [(sync.text, sync.operand) for sync in syncs] == [
+        ("outputs[:, :length]", "length"),
+        ("(loss + 1).item()", "loss + 1"),
+    ]
