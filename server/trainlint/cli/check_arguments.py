@@ -91,8 +91,8 @@ def parse(words: Sequence[str]) -> CheckArguments:
 
 
 def parser() -> VerbParser:
-    verb = VerbParser("check", "[PATH ...] [OPTIONS]", "Lint files, folders and notebooks. The default verb.")
-    verb.add_argument("paths", nargs="*", metavar="PATH", help="file, folder, notebook, or `-` (default: .)")
+    verb = VerbParser("check", "[PATH ...] [OPTIONS]", "Lint files and folders. The default verb.")
+    verb.add_argument("paths", nargs="*", metavar="PATH", help="file, folder, or `-` (default: .)")
     _add_selection(verb.add_argument_group("which findings"))
     _add_fixing(verb.add_argument_group("fixing"))
     _add_output(verb.add_argument_group("output"))
