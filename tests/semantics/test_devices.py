@@ -142,6 +142,54 @@ count += 1
 if count > 3:  # syncs: none
     x = f'{count}'  # syncs: none
 """),
+    "a test that short-circuits on None": step("""
+mask = None
+if mask is not None and mask.any():  # reads: host
+    x = 1
+if not mask:  # syncs: none
+    x = 2
+"""),
+    "shapes compared and asserted": step("""
+assert outputs.shape[0] == targets.shape[0], f'{outputs.shape} {targets.size()}'  # syncs: none
+if outputs.size() == targets.size() or outputs.ndim > 1:  # syncs: none
+    x = outputs.shape[0] * 2
+"""),
+    "a number of a moving average": step("""
+average = 0.0
+average = 0.9 * average + 0.1 * loss.item()  # syncs: read
+print(f'{average:.3f}', round(average, 3), min(average, 1.0))  # syncs: none
+"""),
+    "a list of numbers": step("""
+history = []
+history.append(loss.item())  # syncs: read
+print(sum(history) / len(history), max(history), f'{history[-1]:.2f}')  # syncs: none
+"""),
+    "a dict of numbers": step("""
+metrics = {'loss': loss.item(), 'size': len(images)}  # syncs: read
+print({name: f'{value:.3f}' for name, value in metrics.items()}, metrics['loss'])  # syncs: none
+"""),
+    "times and memory": step("""
+import time
+start = time.time()
+elapsed = time.time() - start
+print(f'{elapsed:.2f}', int(elapsed), torch.cuda.memory_allocated() // 2**20)  # syncs: none
+"""),
+    "the metadata of parameters": step("""
+count = sum(p.numel() for p in model.parameters() if p.requires_grad)
+print(count, f'{count / 1e6:.1f}M')  # syncs: none
+for name, p in model.named_parameters():
+    print(name, p.shape, p.requires_grad)  # syncs: none
+"""),
+    "a number from the loader": step("""
+print(len(train_loader), len(train_loader.dataset), train_loader.batch_size)  # syncs: none
+x = int(len(train_loader) * 0.1)  # syncs: none
+"""),
+    "a file name and a path": step("""
+import os
+path = os.path.join('out', f'{len(images)}.pt')
+if os.path.exists(path) and not os.listdir('out'):  # syncs: none
+    print(path, 'exists %s' % path)  # syncs: none
+"""),
     "building a format that no one fills with a tensor": step(
         "x = '{}: {}'.format(len(images), 'name')  # syncs: none"
     ),
@@ -204,6 +252,11 @@ x = torch.cat([outputs, outputs]).softmax(-1).max(1)[1].eq(targets).sum().item()
 values, indices = torch.topk(outputs, 5)
 y = indices.tolist()  # reads: device
 """),
+    "through a comparison of a part of the batch": step("""
+x = (targets != 0).sum().item()  # reads: device
+y = (targets == outputs.argmax(1)).float().mean().item()  # reads: device
+z = (labels > 0).sum().item()  # reads: host
+"""),
     "through `*_like` and `new_*`": step("""
 x = torch.zeros_like(outputs).sum().item()  # reads: device
 y = outputs.new_zeros(3).sum().item()  # reads: device
@@ -230,6 +283,62 @@ x = noise.sum().item()  # reads: device
 value = loss
 value = 3.0
 x = float(value)  # syncs: none
+"""),
+    "by the device of another tensor": step("""
+x = images.to(outputs.device).sum().item()  # reads: device
+y = torch.arange(3, device=outputs.device).sum().item()  # reads: device
+z = torch.arange(3).to(outputs).sum().item()  # reads: device
+w = torch.tensor(3.0, device=inputs.device).item()  # reads: device
+"""),
+    "by the device of the model's parameters": step("""
+where = next(model.parameters()).device
+x = labels.to(where).sum().item()  # reads: device
+"""),
+    "through a reduction over ranks": step("""
+import torch.distributed as dist
+total = loss.detach().clone()
+dist.all_reduce(total)
+x = total.item()  # reads: device
+"""),
+    "through a sum over a dict of losses": step("""
+losses = {'a': loss, 'b': loss * 2}
+total = sum(losses.values())
+x = total.item()  # reads: device
+y = sum(value for value in losses.values()).item()  # reads: device
+"""),
+    "through a sorted or filtered list": step("""
+values = sorted([loss, loss * 2], key=lambda value: value)
+x = values[0].item()  # reads: device
+y = [value for value in (loss, None) if value is not None][0].item()  # reads: device
+"""),
+    "through a ternary and an or": step("""
+value = loss if len(images) > 3 else loss * 2
+x = value.item()  # reads: device
+y = (None or loss).item()  # reads: device
+"""),
+    "through getattr and setattr of an instance": step("""
+class State:
+    pass
+state = State()
+setattr(state, 'loss', loss)
+x = getattr(state, 'loss').item()  # reads: device
+"""),
+    "through a try": step("""
+try:
+    value = loss * 2
+except RuntimeError:
+    value = None
+x = value.item()  # reads: device
+"""),
+    "through a tensor's new device by copy": step("""
+host = torch.zeros(3)
+host.copy_(outputs[0, :3])
+x = host.sum().item()  # reads: host
+"""),
+    "into numpy and back": step("""
+array = outputs.detach().cpu().numpy()  # reads: device
+x = array.argmax(1).tolist()  # syncs: none
+y = torch.from_numpy(array).to(device).sum().item()  # reads: device
 """),
     "deleted and made again": step("""
 value = loss

@@ -142,6 +142,19 @@ RECURSION = {
             optimizer.step()
             print("step")  # runs: per-step training
         """,
+    "an iterator that asks for an iterator of itself": """
+        class Stream:
+            def __iter__(self):
+                return iter(self)
+
+        stream = Stream()
+        for images, labels in train_loader:
+            criterion(model(images.to(device)), labels.to(device)).backward()
+            optimizer.step()
+            for item in enumerate(stream):
+                print("item")
+            print("step")  # runs: per-step training
+        """,
     "a property that reads itself": """
         class State:
             @property
