@@ -35,12 +35,12 @@ test: $(VENV)/.stamp-test ## check formatting, style and types, and run all test
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/python docs/build_rule_pages.py --check
+	$(BIN)/python docs/build_pages.py --check
 	$(BIN)/python -m pytest
 
 .PHONY: docs
-docs: $(VENV)/.stamp-package ## write the pages of the rules to docs/rules/
-	$(BIN)/python docs/build_rule_pages.py
+docs: $(VENV)/.stamp-package ## write the pages of the rules and of the configuration
+	$(BIN)/python docs/build_pages.py
 
 .PHONY: bench
 bench: $(VENV)/.stamp-package ## measure speed against parsing alone, as ratios with their spread
