@@ -1,0 +1,65 @@
+"""Imports point one way, as the page about the architecture says."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+SERVER, PACK = REPOSITORY / "server" / "trainlint", REPOSITORY / "rules" / "trainlint_rules"
+MAY_SEE: dict[str, set[str]] = {
+    "source": set(),
+    "semantics": set(),
+    "config": {"source"},
+    "probe": {"semantics"},
+    "fixes": {"semantics", "source"},
+    "lint": {"config", "fixes", "probe", "semantics", "source"},
+    "report": {"fixes", "lint", "probe", "semantics", "source"},
+    "cli": {"config", "fixes", "lint", "report", "source"},
+    "lsp": {"config", "fixes", "lint", "probe", "report", "source"},
+    "agent": set(),
+}
+"""For each package of `trainlint`, the others that it may import."""
+PACK_MAY_SEE = {"lint", "semantics", "fixes", "probe"}
+
+
+def imported(folder: Path) -> Iterator[tuple[str, str]]:
+    """Each import below a folder: the file and the dotted name of what it imports."""
+    for path in sorted(folder.rglob("*.py")):
+        name = path.relative_to(REPOSITORY).as_posix()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                assert node.level == 0, f"{name} has a relative import"
+                yield name, node.module or ""
+            elif isinstance(node, ast.Import):
+                yield from ((name, alias.name) for alias in node.names)
+
+
+def packages_seen(folder: Path) -> set[tuple[str, str]]:
+    """The packages of `trainlint` that the files of a folder import, and `trainlint_rules`, each with the file."""
+    parts = [(name, module.split(".")) for name, module in imported(folder)]
+    inner = {(name, words[1]) for name, words in parts if words[0] == "trainlint" and len(words) > 1}
+    return inner | {(name, words[0]) for name, words in parts if words[0] == "trainlint_rules"}
+
+
+def test_every_package_has_its_place() -> None:
+    assert {path.name for path in SERVER.iterdir() if (path / "__init__.py").exists()} == MAY_SEE.keys()
+
+
+@pytest.mark.parametrize("package", MAY_SEE)
+def test_a_package_sees_only_what_is_below_it(package: str) -> None:
+    allowed = MAY_SEE[package] | {package}
+    assert sorted(one for one in packages_seen(SERVER / package) if one[1] not in allowed) == []
+
+
+def test_rules_see_the_contract_the_facts_and_the_fixes() -> None:
+    seen = {(name, package) for name, package in packages_seen(PACK) if package != "trainlint_rules"}
+    assert sorted(one for one in seen if one[1] not in PACK_MAY_SEE) == []
+
+
+def test_rules_never_see_syntax() -> None:
+    parsers = {"ast", "libcst", "tokenize", "parso"}
+    assert [one for one in imported(PACK) if one[1].split(".")[0] in parsers] == []
