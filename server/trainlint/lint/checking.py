@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 import ast
-import gc
 import json
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trainlint.lint.extraction import FACTS_KIND, Extraction
+from trainlint.lint.file_reports import NOTHING, FileReports
 from trainlint.lint.projects import ProjectFiles
 from trainlint.lint.result import Reported
 
 if TYPE_CHECKING:
-    from trainlint.lint.component import Failure
-    from trainlint.lint.finding import Finding
+    from trainlint.lint.component import Component, Failure
+    from trainlint.lint.entries import EntryPoints, Runs
     from trainlint.lint.governing import Governance, Governing
-    from trainlint.lint.workers import Failed, Outcome
-    from trainlint.semantics.facts import ModuleFacts
     from trainlint.semantics.link import LinkOptions
 
-_FACTS_KIND = "facts"
-_FINDINGS_KIND = "findings"
-_NOTHING = "[]"
-"""Stored findings where there are none: the usual case, known without importing what findings are made of."""
-_BROKEN = "!"
-"""Starts what is stored in place of the facts of a file that does not parse."""
-_COLLECT_AFTER = 2_000_000
-"""Bytes of source, about 50,000 lines: linked, they take up to 100 MB."""
-_SPEAKING = (b"noqa", b"trainlint")
-"""Words without which a file has no suppressions."""
+_TASK_KIND = "findings"
 
 
 @dataclass(slots=True)
@@ -52,6 +42,8 @@ class _Task:
     component: tuple[Path, ...]
     governed: tuple[Path, ...]
     governing: Governing
+    settings: bytes
+    """A digest of what the findings depend on besides the files themselves."""
     plain: bool
     """Whether it is a single file that no training library is in reach of: only its syntax is checked."""
 
@@ -70,12 +62,8 @@ class ProjectCheck:
         self.cache = files.cache
         self.governance = governance
         self.jobs = jobs
-        self.progress = progress
+        self.extraction = Extraction(files, jobs, progress)
         self.checked = Checked()
-        self._uncollected = 0
-        self._undecodable: set[Path] = set()
-        self._outcomes: dict[bytes, Outcome] = {}
-        """What came of the files that have no facts, by content."""
 
     def check(self, context: list[Path], named: list[Path]) -> None:
         """Check the `named` files as part of `context`: the files of the project, sorted, the named ones included."""
@@ -89,15 +77,23 @@ class ProjectCheck:
             if not wanted.isdisjoint(task.governed)
         ]
         plain = [self._plain_task(path) for path in plan.plain if path in wanted]
-        stored = dict(self.cache.get_many(_FINDINGS_KIND, [task.key for task in (*tasks, *plain)]))
+        stored = dict(self.cache.get_many(_TASK_KIND, [task.key for task in (*tasks, *plain)]))
         missed = [task for task in (*tasks, *plain) if not self._take_stored(task, stored.get(task.key), wanted)]
-        self._extract(path for task in missed if not task.plain for path in task.component)
+        self.extraction.prepare(path for task in missed if not task.plain for path in task.component)
         for task in missed:
             self._take(self._analyse(task), wanted)
         self._report_unreadable(named)
 
-    def _take(self, reported: Iterable[Reported], wanted: set[Path]) -> None:
-        self.checked.findings += [one for one in reported if one.path in wanted]
+    def _take(self, reports: Iterable[str], wanted: set[Path]) -> None:
+        """Take what stored reports say about the wanted files.
+
+        Raises:
+            UnreadableEntryError: they are not stored reports.
+        """
+        for report in reports:
+            from trainlint.lint.stored import load
+
+            self.checked.findings += [one for one in load(report, self.files.root) if one.path in wanted]
 
     def _report_unreadable(self, named: Iterable[Path]) -> None:
         for path in named:
@@ -121,10 +117,10 @@ class ProjectCheck:
         return self._task((path,), [path], self.governance.of_folder(path.parent), plain=True)
 
     def _task(self, component: tuple[Path, ...], governed: list[Path], governing: Governing, *, plain: bool) -> _Task:
-        settings = (governing.digest, self._name(governing.root), self.files.requirements)
+        parts = [governing.digest, self._name(governing.root), self.files.requirements]
         names = [self._name(path) for path in governed]
-        key = self.files.digest_of(component, *settings, b"plain" if plain else b"linked", *names)
-        return _Task(key, component, tuple(governed), governing, plain)
+        settings = self.files.digest_of((), *parts, b"plain" if plain else b"linked", *names)
+        return _Task(self.files.digest_of(component, settings), component, tuple(governed), governing, settings, plain)
 
     def _name(self, path: Path) -> bytes:
         return self.files.relative(path).encode("utf-8", "surrogateescape") + b"\n"
@@ -133,161 +129,85 @@ class ProjectCheck:
         """Take the findings that an earlier run stored; return whether it did."""
         if text is None:
             return False
-        if text != _NOTHING:
-            from trainlint.lint.stored import UnreadableEntryError, load
+        if text != NOTHING:
+            from trainlint.lint.stored import UnreadableEntryError
 
+            before = len(self.checked.findings)
             try:
-                self._take(load(text, self.files.root), wanted)
-            except UnreadableEntryError:
+                self._take(map(str, json.loads(text)), wanted)
+            except (UnreadableEntryError, ValueError, TypeError):
+                del self.checked.findings[before:]
                 return False
         if not task.plain:
-            self.cache.note_use(_FACTS_KIND, map(self.files.content_key, task.component))
+            self.cache.note_use(FACTS_KIND, map(self.files.content_key, task.component))
         return True
 
     # ----------------------------------------------------------------------------------------------------- analysis
 
-    def _analyse(self, task: _Task) -> list[Reported]:
-        """Find what there is to report on the files that the task's configuration governs."""
+    def _analyse(self, task: _Task) -> list[str]:
+        """Find what there is to report on the files that the task's configuration governs: stored reports."""
         failures = len(self.checked.failures)
-        found = self._parse_plain(task.component[0]) if task.plain else self._run_rules(task)
-        reported = []
-        crashed = False
-        for path in task.governed:
-            outcome = self._outcomes.get(self.files.file(path).digest)
-            crashed = crashed or type(outcome).__name__ == "Crashed"
-            reported += self._report(path, found.get(path, ()), outcome, task.governing)
+        found: dict[Path, list[str]] = {path: [] for path in task.governed}
+        if task.plain:
+            self._parse_plain(task.component[0])
+        else:
+            self._run_rules(task, found)
+        crashed = self._note_crashes(task.governed)
+        reports = FileReports(self.files, self.extraction, task.governing, self._settings_of_reports(task)).of(found)
         if not crashed and len(self.checked.failures) == failures:
-            self._store(task.key, reported)
-        return reported
+            self.cache.put(_TASK_KIND, task.key, json.dumps(reports) if reports else NOTHING)
+        return reports
 
-    def _store(self, key: bytes, reported: list[Reported]) -> None:
-        from trainlint.lint.stored import dump
+    def _settings_of_reports(self, task: _Task) -> bytes:
+        """A digest of what the report on a file depends on besides its text and what rules found in it."""
+        return self.files.digest_of((), task.governing.digest, self._name(task.governing.root))
 
-        self.cache.put(_FINDINGS_KIND, key, dump(reported, self.files.root) if reported else _NOTHING)
+    def _run_rules(self, task: _Task, found: dict[Path, list[str]]) -> None:
+        """Add what rules find to `found`, and their failures and times to what checking came to."""
+        facts = self.extraction.facts(task.component)
+        if not facts:
+            return
+        from trainlint.lint.component import Component
+        from trainlint.lint.entries import EntryPoints
 
-    def _run_rules(self, task: _Task) -> Mapping[Path, Sequence[Finding]]:
-        from trainlint.lint.component import run_rules
-
-        facts = {path: found for path in task.component if (found := self._facts_of(path)) is not None}
         options = _link_options(task.governing, self.files.root)
-        run = run_rules(facts, options, task.governing.selection, task.governed)
-        self.checked.failures += run.errors
-        for code, seconds in run.seconds.items():
-            self.checked.seconds[code] = self.checked.seconds.get(code, 0.0) + seconds
-        self._collect(sum(len(self.files.file(path).data) for path in facts))
-        return run.findings
+        component = Component(self.files.root, facts, options, task.governing.selection, task.governed)
+        if not component.rules:
+            return
+        points = EntryPoints(component, self.files, self.cache, task.settings)
+        for findings in points.findings(lambda: self._runs(component, points)):
+            for path, text in findings.texts.items():
+                found[path].append(text)
+            self.checked.failures += findings.failures
+            for code, seconds in findings.seconds.items():
+                self.checked.seconds[code] = self.checked.seconds.get(code, 0.0) + seconds
 
-    def _collect(self, size: int) -> None:
-        """Free the cycles of linked projects, once enough bytes of source went into them."""
-        self._uncollected += size
-        if self._uncollected > _COLLECT_AFTER:
-            gc.collect()
-            self._uncollected = 0
+    def _runs(self, component: Component, points: EntryPoints) -> Runs:
+        from trainlint.lint.entries import LocalRuns
 
-    def _report(
-        self, path: Path, found: Iterable[Finding], outcome: Outcome | None, governing: Governing
-    ) -> list[Reported]:
-        """What is said about one file, given what rules found in it or what kept it from being parsed."""
-        data = self.files.file(path).data
-        if not found and outcome is None and path not in self._undecodable and not _may_speak(data):
-            return []
-        from trainlint.lint.reporting import read_or_report, unreadable
-        from trainlint.lint.workers import Broken, Crashed, Failed
+        return LocalRuns(component)
 
-        if isinstance(outcome, Crashed):
-            return unreadable(path, "makes the parser crash", governing.selection)
-        if isinstance(outcome, Failed):
-            self._fail(path, outcome)
-            return []
-        report = read_or_report(path, data, governing.selection)
-        if isinstance(report, list):
-            return report
-        if isinstance(outcome, Broken):
-            return report.syntax_error(outcome.message, outcome.row, outcome.column)
-        return report.findings(found)
+    def _note_crashes(self, paths: Iterable[Path]) -> bool:
+        """Tell of files at which trainlint failed; return whether any made it or the parser fail."""
+        crashed = False
+        for path in paths:
+            outcome = self.extraction.outcome(path)
+            if outcome is None:
+                continue
+            from trainlint.lint.component import Failure
+            from trainlint.lint.workers import Crashed, Failed
 
-    def _fail(self, path: Path, outcome: Failed) -> None:
-        from trainlint.lint.component import Failure
+            crashed = crashed or isinstance(outcome, Crashed | Failed)
+            if isinstance(outcome, Failed):
+                self.checked.failures.append(Failure("the analysis", str(path), outcome.summary, outcome.traceback))
+        return crashed
 
-        self.checked.failures.append(Failure("the analysis", str(path), outcome.summary, outcome.traceback))
-
-    # ------------------------------------------------------------------------------------------------------ parsing
-
-    def _parse_plain(self, path: Path) -> Mapping[Path, Sequence[Finding]]:
+    def _parse_plain(self, path: Path) -> None:
         """Find out whether a file that is not linked parses. libcst has the last word, since it knows more grammars
         than the Python that runs."""
-        text = self._text(path)
+        text = self.extraction.text(path)
         if text is not None and not _parses(text):
-            self._extract([path])
-            self._facts_of(path)
-        return {}
-
-    def _extract(self, paths: Iterable[Path]) -> None:
-        """Have the facts of all these files in the cache, as far as they have any."""
-        keys = {self.files.content_key(path): path for path in paths}
-        known = self.cache.holds(_FACTS_KIND, keys)
-        unknown = [path for key, path in keys.items() if key not in known]
-        texts = {path: text for path in unknown if (text := self._text(path)) is not None}
-        if texts:
-            from trainlint.lint.workers import extract_all
-
-            todo = list(texts)
-            outcomes = extract_all([texts[path] for path in todo], self.jobs)
-            for done, (index, outcome) in enumerate(outcomes, start=1):
-                self._keep(todo[index], outcome)
-                if self.progress is not None:
-                    self.progress(done, len(todo))
-            self.cache.flush()
-
-    def _keep(self, path: Path, outcome: Outcome) -> None:
-        from trainlint.lint.workers import Broken, Extracted
-
-        key = self.files.content_key(path)
-        if isinstance(outcome, Extracted):
-            self.cache.put(_FACTS_KIND, key, outcome.facts)
-        elif isinstance(outcome, Broken):
-            self.cache.put(_FACTS_KIND, key, _BROKEN + json.dumps(outcome))
-        else:
-            self._outcomes[self.files.file(path).digest] = outcome
-
-    def _facts_of(self, path: Path) -> ModuleFacts | None:
-        """The facts of a file; None where it has none, with the reason among the outcomes."""
-        from trainlint.semantics.facts import ModuleFacts
-
-        key = self.files.content_key(path)
-        for attempt in range(2):
-            stored = self.cache.get(_FACTS_KIND, key)
-            if stored is not None:
-                try:
-                    if stored.startswith(_BROKEN):
-                        self._outcomes[self.files.file(path).digest] = _broken(stored)
-                        return None
-                    return ModuleFacts.load(stored)
-                except ValueError:
-                    pass
-            text = self._text(path) if attempt == 0 and self.files.file(path).digest not in self._outcomes else None
-            if text is None:
-                return None
-            from trainlint.lint.workers import outcome_of
-
-            self._keep(path, outcome_of(text))
-        return None
-
-    def _text(self, path: Path) -> str | None:
-        from trainlint.source.documents import Unreadable, decode
-
-        try:
-            return decode(path, self.files.file(path).data).text
-        except Unreadable:
-            # Reported where the file is reported on.
-            self._undecodable.add(path)
-            return None
-
-
-def _may_speak(data: bytes) -> bool:
-    """Whether a file may hold suppressions."""
-    lowered = data.lower()
-    return any(word in lowered for word in _SPEAKING)
+            self.extraction.parses(path)
 
 
 def _parses(text: str) -> bool:
@@ -298,13 +218,6 @@ def _parses(text: str) -> bool:
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return False
     return True
-
-
-def _broken(stored: str) -> Outcome:
-    from trainlint.lint.workers import Broken
-
-    message, row, column = json.loads(stored.removeprefix(_BROKEN))
-    return Broken(str(message), int(row), int(column))
 
 
 def _link_options(governing: Governing, root: Path) -> LinkOptions:

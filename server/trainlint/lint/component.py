@@ -1,32 +1,27 @@
-"""Running rules over one linked part of a project."""
+"""Linking one part of a project and running rules over it, entry point by entry point."""
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from trainlint.fixes.recipe import Fix
 from trainlint.lint.finding import Finding
 from trainlint.lint.rule import FileRule, Rule
 from trainlint.lint.selection import Selection
+from trainlint.lint.stored import dump
 from trainlint.semantics.facts import ModuleFacts
-from trainlint.semantics.link import LinkOptions, link
+from trainlint.semantics.link import Linker, LinkOptions, Walk
 from trainlint.semantics.project import Project
 
+FunctionKey = tuple[Path, int]
+"""A function by its file and the index of its body."""
 _T = TypeVar("_T")
-
-
-@dataclass(slots=True)
-class RuleRun:
-    """What running rules came to."""
-
-    findings: dict[Path, list[Finding]] = field(default_factory=dict)
-    errors: list[Failure] = field(default_factory=list)
-    seconds: dict[str, float] = field(default_factory=dict)
-    """Time spent in each rule, by code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,59 +37,125 @@ class Failure:
     def text(self, verbose: bool) -> str:
         """The message for standard error."""
         text = f"internal error: {self.what} failed on {self.where}: {self.summary}"
-        return f"{text}\n{self.traceback.rstrip()}" if verbose else text
+        return f"{text}\n{self.traceback.rstrip()}" if verbose and self.traceback else text
 
 
-def run_rules(
-    facts: Mapping[Path, ModuleFacts], options: LinkOptions, selection: Selection, files: Iterable[Path]
-) -> RuleRun:
-    """Link a connected part of a project and run the selected rules on it; keep what they say about `files`."""
-    run = RuleRun()
-    codes = {path: selection.codes(path) for path in files}
-    wanted = frozenset().union(*codes.values())
-    rules = [selection.instance(code) for code in sorted(wanted) if not issubclass(selection.rules[code], FileRule)]
-    if not rules or not facts:
-        return run
-    where = _described(facts)
-    project = _guarded(run, "linking", where, lambda: link(facts, options))
-    if project is None:
-        return run
-    for rule in rules:
-        if _holds_for(rule, project.torch_version):
+class Walked(NamedTuple):
+    """What walking an entry point tells the others."""
+
+    reached: frozenset[FunctionKey]
+    failures: tuple[Failure, ...] = ()
+
+
+@dataclass(slots=True)
+class EntryFindings:
+    """What rules say about the files that an entry point runs."""
+
+    texts: dict[Path, str] = field(default_factory=dict)
+    """The findings in each file, in their stored form, which processes and caches exchange."""
+    failures: list[Failure] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+    """Time spent in each rule, by code."""
+
+
+class Component:
+    """A connected part of a project under one configuration. It can be sent to another process."""
+
+    def __init__(
+        self,
+        root: Path,
+        facts: Mapping[Path, ModuleFacts],
+        options: LinkOptions,
+        selection: Selection,
+        governed: Iterable[Path],
+    ) -> None:
+        self.root = root
+        self.facts = facts
+        self.options = options
+        self.selection = selection
+        self.codes = {path: selection.codes(path) for path in governed}
+        """The rules that may report, for each file that the configuration governs."""
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in vars(self).items() if name not in ("linker", "rules")}
+
+    @cached_property
+    def linker(self) -> Linker:
+        return Linker(self.facts, self.options)
+
+    @cached_property
+    def rules(self) -> list[Rule]:
+        """The rules to run, in order of code."""
+        wanted = frozenset().union(*self.codes.values())
+        selected = self.selection.rules
+        rules = [self.selection.instance(code) for code in sorted(wanted) if not issubclass(selected[code], FileRule)]
+        return [rule for rule in rules if _holds_for(rule, self.options.torch_version)]
+
+
+class EntryRuns:
+    """Walks entry points of a component and runs the rules over them, in this process."""
+
+    def __init__(self, component: Component) -> None:
+        self.component = component
+        self._walks: dict[Path, Walk] = {}
+
+    def walk(self, entry: Path) -> Walked:
+        """Walk an entry point, and keep the walk until its findings are asked for."""
+        failures: list[Failure] = []
+        walk = _guarded(failures, "linking", os.fspath(entry), lambda: self.component.linker.walk(entry))
+        if walk is None:
+            return Walked(frozenset(), tuple(failures))
+        self._walks[entry] = walk
+        return Walked(walk.reached)
+
+    def findings(self, entry: Path, reached: frozenset[FunctionKey]) -> EntryFindings:
+        """Complete a walk and run the rules; `reached` are the functions, among those of the files that the entry
+        owns, that some entry point calls."""
+        found = EntryFindings()
+        if entry not in self._walks:
+            found.failures += self.walk(entry).failures
+        walk = self._walks.pop(entry, None)
+        if walk is None:
+            return found
+        linker = self.component.linker
+        project = _guarded(found.failures, "linking", os.fspath(entry), lambda: linker.complete(walk, reached))
+        if project is not None:
+            self._run_rules(project, os.fspath(entry), found)
+        return found
+
+    def _run_rules(self, project: Project, where: str, found: EntryFindings) -> None:
+        findings: dict[Path, list[Finding]] = {}
+        for rule in self.component.rules:
             started = time.perf_counter()
-            _run(rule, project, codes, where, run)
-            run.seconds[rule.code] = run.seconds.get(rule.code, 0.0) + time.perf_counter() - started
-    return run
+            for finding in self._findings_of(rule, project, where, found.failures):
+                findings.setdefault(finding.site.path, []).append(finding)
+            found.seconds[rule.code] = time.perf_counter() - started
+        found.texts = {path: dump(those, self.component.root) for path, those in findings.items()}
+
+    def _findings_of(self, rule: Rule, project: Project, where: str, failures: list[Failure]) -> list[Finding]:
+        codes = self.component.codes
+
+        def found() -> list[Finding]:
+            return [finding for finding in rule.check(project) if rule.code in codes.get(finding.site.path, ())]
+
+        findings = _guarded(failures, f"{rule.code} {rule.name}", where, found) or ()
+        return [replace(finding, fix=_fix(rule, finding, failures)) for finding in findings]
 
 
-def _run(rule: Rule, project: Project, codes: Mapping[Path, frozenset[str]], where: str, run: RuleRun) -> None:
-    def found() -> list[Finding]:
-        return [finding for finding in rule.check(project) if rule.code in codes.get(finding.site.path, ())]
-
-    for finding in _guarded(run, f"{rule.code} {rule.name}", where, found) or ():
-        run.findings.setdefault(finding.site.path, []).append(replace(finding, fix=_fix(rule, finding, run)))
-
-
-def _fix(rule: Rule, finding: Finding, run: RuleRun) -> Fix | None:
+def _fix(rule: Rule, finding: Finding, failures: list[Failure]) -> Fix | None:
     where = f"{finding.site.path}:{finding.site.row}"
-    return finding.fix or _guarded(run, f"the fix of {rule.code} {rule.name}", where, lambda: rule.fix(finding))
+    return finding.fix or _guarded(failures, f"the fix of {rule.code} {rule.name}", where, lambda: rule.fix(finding))
 
 
-def _guarded(run: RuleRun, what: str, where: str, action: Callable[[], _T]) -> _T | None:
-    """Do it; a defect becomes an error of the run, and the run goes on."""
+def _guarded(failures: list[Failure], what: str, where: str, action: Callable[[], _T]) -> _T | None:
+    """Do it; a defect is added to the failures, and the run goes on."""
     try:
         return action()
     except Exception as error:
         import traceback
 
-        summary = f"{type(error).__name__}: {error}"
-        run.errors.append(Failure(what, where, summary, traceback.format_exc()))
+        failures.append(Failure(what, where, f"{type(error).__name__}: {error}", traceback.format_exc()))
         return None
-
-
-def _described(facts: Mapping[Path, ModuleFacts]) -> str:
-    first, *others = sorted(facts)
-    return str(first) if not others else f"{first} and {len(others)} files linked with it"
 
 
 def _holds_for(rule: Rule, torch: tuple[int, int] | None) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import fields
 from enum import Enum
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from trainlint.fixes.recipe import Applicability, Fix, Recipe
 from trainlint.lint.finding import Finding, RelatedSite, Severity
@@ -35,24 +35,39 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     for name, record in _RECORDS.items()
 }
 
+_T = TypeVar("_T")
+
 
 class UnreadableEntryError(ValueError):
     """Text that `dump` did not write."""
 
 
-def dump(findings: Iterable[Reported], root: Path) -> str:
+def dump(findings: Iterable[Reported | Finding], root: Path) -> str:
     """Write findings; paths below `root` are written relative to it."""
     writer = _Writer(os.path.join(root, ""))  # noqa: PTH118 - with the separator at its end
-    rows = [writer.value(reported) for reported in findings]
+    rows = [writer.value(finding) for finding in findings]
     return json.dumps([writer.shared, rows], separators=(",", ":"))
 
 
 def load(text: str, root: Path) -> list[Reported]:
-    """Read what `dump` wrote.
+    """Read what `dump` wrote of reported findings.
 
     Raises:
         UnreadableEntryError: it did not.
     """
+    return _load(text, root, Reported)
+
+
+def load_findings(text: str, root: Path) -> list[Finding]:
+    """Read what `dump` wrote of findings as rules make them.
+
+    Raises:
+        UnreadableEntryError: it did not.
+    """
+    return _load(text, root, Finding)
+
+
+def _load(text: str, root: Path, kind: type[_T]) -> list[_T]:
     try:
         shared, rows = json.loads(text)
         reader = _Reader(root)
@@ -61,7 +76,7 @@ def load(text: str, root: Path) -> list[Reported]:
         findings = [reader.value(row) for row in rows]
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         raise UnreadableEntryError(f"not stored findings: {error}") from error
-    if not all(isinstance(finding, Reported) for finding in findings):
+    if not all(isinstance(finding, kind) for finding in findings):
         raise UnreadableEntryError("not stored findings")
     return findings
 
