@@ -241,6 +241,9 @@ def call_function(frame: Frame, function: Function, given: Given, node: code.Cal
         return run.memo[key]
     if any(item is define for item in run.open_calls) or len(run.open_calls) >= DEEPEST_CALL or run.exhausted:
         return UNKNOWN
+    repeated = _walked_enough(frame, function, where)
+    if repeated is not None:
+        return repeated
     inner = _frame_for(frame, function, bound, where)
     inner.called_at = node.at if node is not None else None
     effects, entered = run.effects, len(run.open_calls)
@@ -256,6 +259,7 @@ def call_function(frame: Frame, function: Function, given: Given, node: code.Cal
     finally:
         run.open_calls.pop()
     run.memo[key] = result
+    run.results[id(define)] = result
     if run.effects == effects and entered < DEEPEST_CALL - 1 and not where.guards[len(frame.where.guards) :]:
         run.quiet[signature] = result
     return result
@@ -338,6 +342,28 @@ def _frame_for(frame: Frame, function: Function, bound: dict[str, Value], where:
     if isinstance(define, code.Define):
         inner.backpropagated = frame.run.backpropagated(inner.module, define.body)
     return inner
+
+
+_LARGE = 1_200
+"""Length of a lowered body, in characters of JSON (about ten lines of code), from which walking it again is dear."""
+_MOST_WALKS, _MOST_EVALUATION_WALKS = 6, 2
+"""How often a large function is walked for one entry point, and for its evaluation code: other arguments, loops and
+conditions seldom tell more."""
+
+
+def _walked_enough(frame: Frame, function: Function, where: Where) -> Value | None:
+    """The latest result of a large function that was walked in this loop as often as it pays; None to walk it."""
+    define, run = function.define, frame.run
+    if not isinstance(define, code.Define):
+        return None
+    facts: Any = function.module.facts  # type: ignore[attr-defined]
+    if len(facts.lines[len(facts.unit_rows) + define.body]) < _LARGE:
+        return None
+    evaluates = where.grad is GradMode.DISABLED or any(loop.in_evaluation for loop in where.loops)
+    key = (id(define), evaluates)
+    count = run.walked.get(key, 0)
+    run.walked[key] = count + 1
+    return run.results.get(id(define)) if count >= (_MOST_EVALUATION_WALKS if evaluates else _MOST_WALKS) else None
 
 
 def _memo_key(where: Where) -> tuple[object, ...]:

@@ -315,6 +315,10 @@ class Run:
     datasets_seen: set[int] = field(default_factory=set)
     quiet: dict[tuple[object, ...], Value] = field(default_factory=dict)
     """Results of calls, by function and arguments alone, that left nothing behind that depends on where they stand."""
+    results: dict[int, Value] = field(default_factory=dict)
+    """The latest result of each function, by the identity of its definition."""
+    walked: dict[tuple[int, bool], int] = field(default_factory=dict)
+    """How often each large function was walked, for training and for evaluation."""
     effects: int = 0
     """Counts what was recorded or learned, so that a call without any can be told."""
     statements: int = 0
