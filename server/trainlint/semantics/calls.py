@@ -529,7 +529,7 @@ def instantiate(frame: Frame, cls: Class, given: Given, node: code.Call | None) 
     """Make an object of a class of the project; one stands for all that are made at one place."""
     names = library_bases(cls)
     if names & library.DATA_LOADERS:
-        return packages.make_loader(frame, given, node, "torch.utils.data.DataLoader", exact=False)
+        return _own_loader(frame, cls, given, node)
     key = (id(cls), frame.site(node.at) if node is not None else None)
     instance = frame.run.instances.get(key)
     if instance is None:
@@ -549,6 +549,18 @@ def instantiate(frame: Frame, cls: Class, given: Given, node: code.Call | None) 
         _fill_fields(cls, instance, given)
     packages.after_instantiation(frame, instance, names, given, node)
     return instance
+
+
+def _own_loader(frame: Frame, cls: Class, given: Given, node: code.Call | None) -> Value:
+    """A subclass of DataLoader: what its constructor passes to `super().__init__`, or else what it is given."""
+    constructor = find_member(cls, "__init__")
+    if not isinstance(constructor, Function):
+        return packages.make_loader(frame, given, node, "torch.utils.data.DataLoader")
+    instance = Instance(cls)
+    frame.run.passed_up.pop(id(instance), None)
+    call_function(frame, constructor, replace(given, positional=[instance, *given.positional]), node)
+    passed = frame.run.passed_up.pop(id(instance), None)
+    return packages.make_loader(frame, passed or given, node, "torch.utils.data.DataLoader", exact=passed is not None)
 
 
 def _constructor(frame: Frame, constructor: Function, given: Given, node: code.Call | None) -> Callable[[], None]:
@@ -598,7 +610,7 @@ def super_member(frame: Frame, receiver: Instance, name: str) -> Value:
             member = find_member(base, name)
             if isinstance(member, Function):
                 return bind(member, receiver)
-    return Method(receiver, name)
+    return Method(Object("super", inner=receiver), name) if name == "__init__" else Method(receiver, name)
 
 
 def member_of_module(frame: Frame, module: ModuleState, name: str) -> Value:
@@ -718,14 +730,33 @@ def item_of(frame: Frame, value: Value) -> Value:
     if isinstance(value, Const):
         return STRING
     if isinstance(value, Generated):
-        values: list[Value] = []
-        run_generated(frame, value, values.append)
-        return join_all(values)
+        return _item_of_generated(frame, value)
     if isinstance(value, Instance):
         return _item_of_instance(frame, value)
     if isinstance(value, Option):
         return Option(value.name)
     return UNKNOWN
+
+
+def _item_of_generated(frame: Frame, value: Generated) -> Value:
+    """One item of a generator that is advanced by hand: its loops turn with the loop that advances it."""
+    run = frame.run
+    known = run.generated_items.get(value)
+    if known is not None:
+        return known
+    run.generated_items[value] = UNKNOWN
+    outer = frame.where
+    frame.where = replace(outer, loops=())
+    values: list[Value] = []
+    try:
+        run_generated(frame, value, values.append)
+    finally:
+        frame.where = outer
+    found = run.generated_items[value] = join_all(values)
+    loader = next((tensor.loader for tensor in tensors.tensors_in(found) if tensor.loader is not None), None)
+    if loader is not None:
+        run.hand_iterated.append((loader, frame.where))
+    return found
 
 
 def _item_of_instance(frame: Frame, value: Instance) -> Value:
@@ -743,24 +774,30 @@ def _item_of_instance(frame: Frame, value: Instance) -> Value:
     return UNKNOWN
 
 
-def generated_in(frame: Frame, value: Value) -> tuple[Generated | None, Callable[[Value], Value]]:
+def generated_in(frame: Frame, value: Value, depth: int = 0) -> tuple[Generated | None, Callable[[Value], Value]]:
     """The generator that a loop over `value` runs, seen through `enumerate` and progress bars, with what each of its
     values becomes for the loop's target."""
     if isinstance(value, Generated):
-        return value, lambda item: item
+        return value, _as_it_is
+    if depth > 6:
+        return None, _as_it_is
     if isinstance(value, Object) and value.inner is not None:
         if value.type == "enumerate":
-            generated, wrap = generated_in(frame, value.inner)
+            generated, wrap = generated_in(frame, value.inner, depth + 1)
             return generated, lambda item: Tuple((NUMBER, wrap(item)))
         if value.type in ("iterator", "tqdm"):
-            return generated_in(frame, value.inner)
+            return generated_in(frame, value.inner, depth + 1)
     if isinstance(value, Instance):
         iterator = find_member(value.cls, "__iter__")
         if isinstance(iterator, Function):
             result = call_function(frame, iterator, Given([value]), None)
             if result is not value:
-                return generated_in(frame, result)
-    return None, lambda item: item
+                return generated_in(frame, result, depth + 1)
+    return None, _as_it_is
+
+
+def _as_it_is(item: Value) -> Value:
+    return item
 
 
 def loader_in(value: Value, depth: int = 0) -> Object | None:
@@ -820,7 +857,8 @@ def _assign_items(frame: Frame, targets: tuple[code.Expression, ...], value: Val
         return
     item: Value
     if isinstance(value, Tensor):
-        item = replace(value, container=value.container and value.loader is not None)
+        # the parts of a batch are tensors, whatever the batch itself is
+        item = replace(value, container=False)
     elif isinstance(value, Listing):
         item = value.item
     elif isinstance(value, Tuple) and len(value.items) != len(targets):

@@ -8,7 +8,7 @@ from typing import Any
 
 from trainlint.semantics import calls, code, guards, library, naming, tensors
 from trainlint.semantics.project import SyncKind
-from trainlint.semantics.state import Frame, ModuleState
+from trainlint.semantics.state import Frame, ModuleState, Standing
 from trainlint.semantics.text import dotted
 from trainlint.semantics.values import (
     MOST_OPTIONS,
@@ -177,6 +177,8 @@ def _framework_attribute(base: Instance, name: str) -> Value | None:
 
 def _class_attribute(frame: Frame, base: Class, name: str) -> Value:
     member = calls.find_member(base, name)
+    if isinstance(member, Function) and any(calls.is_reference(one, "classmethod") for one in member.decorators):
+        return Bound(member, base)
     return member if member is not None else Method(base, name)
 
 
@@ -201,6 +203,10 @@ def _object_attribute(frame: Frame, base: Object, name: str) -> Value:
             return base.inner if base.inner is not None else Object("torch.nn.Module", place=base.place, proved=False)
         if base.inner is not None:
             return attribute(frame, base.inner, name)
+    if name == "no_sync" and (
+        base.type in library.WRAPPERS or base.type in ("torch.nn.Module", "accelerate.Accelerator")
+    ):
+        return Method(base, name)
     if base.type in ("iterator", "tqdm", "prepared") and base.inner is not None:
         return attribute(frame, base.inner, name)
     if base.type == "torch.nn.Module":
@@ -256,13 +262,16 @@ def sampler_of(loader: Object) -> Value:
 
 
 def _option_attribute(frame: Frame, base: Option, name: str) -> Value:
+    known = frame.run.command_line.get(name)
+    if known is not None:
+        return known
     if naming.RANK.search(name):
         return Host("rank")
     if naming.DEVICE.search(name) and name != "gpus":
         return DeviceValue(cuda=True, cpu=True, proved=False)
     if name in calls.SETTINGS_METHODS:
         return Method(base, name)
-    return frame.run.command_line.get(name, Option(name))
+    return Option(name)
 
 
 def _table_attribute(frame: Frame, base: Table, name: str) -> Value:
@@ -440,11 +449,17 @@ def _fold(operator: str, left: Const, right: Const) -> Value:
 
 def _boolean(frame: Frame, node: code.Boolean) -> Value:
     values: list[Value] = []
+    outer = frame.where
     for position, operand in enumerate(node.values):
         value = evaluate(frame, operand)
+        if node.op == "and" and position < len(node.values) - 1:
+            holds, _ = guards.classify(operand, lambda item: evaluate_quietly(frame, item))
+            depth = len(outer.loops)
+            frame.where = frame.where.guarded(*[Standing(kind, operand, depth) for kind in holds])
         if position < len(node.values) - 1:
             tensors.branch_sync(frame, operand, value)
         values.append(value)
+    frame.where = outer
     positive, negative = guards.classify(node, lambda expression: evaluate_quietly(frame, expression))
     if positive or negative:
         return Test(positive, negative, "")

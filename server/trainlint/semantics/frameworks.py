@@ -295,7 +295,7 @@ def lightning_trainer_method(frame: Frame, receiver: Object, name: str, given: G
                 if isinstance(option, Instance):
                     run_lightning_object(frame, option)
                 elif isinstance(option, Object) and option.type == "torch.utils.data.DataLoader":
-                    _prepared(frame, option, Framework.LIGHTNING)
+                    _take_loader(frame, option, training=name == "fit" and value is not given.get("val_dataloaders", 2))
     return OBJECT
 
 
@@ -462,6 +462,7 @@ def make_ignite_engine(frame: Frame, given: Given, node: code.Call | None) -> Va
     _own(frame, Framework.IGNITE)
     for value in given.positional[:1]:
         if isinstance(value, Function | Bound):
+            frame.run.entry.trains = True
             evaluation = "eval" in (value.qualname if isinstance(value, Function) else value.function.qualname).lower()
             run_as(
                 frame,

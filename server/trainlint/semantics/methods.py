@@ -18,6 +18,7 @@ from trainlint.semantics.values import (
     STRING,
     UNKNOWN,
     Bound,
+    Choice,
     Const,
     Function,
     Host,
@@ -704,6 +705,10 @@ def call_object(frame: Frame, callee: Object, given: Given, node: code.Call | No
     """A library object, called like a function."""
     if callee.type == "torch.nn.Module":
         calls.record_forward(frame, callee, node)
+        if isinstance(callee.inner, Instance | Choice):
+            inside = calls.call(frame, callee.inner, given, None)
+            if isinstance(inside, Tensor):
+                return calls.placed(frame, inside, callee.place, given.all())
         loss = callee.origin == "criterion" or callee.origin.endswith("Loss")
         values = given.all()
         place = Place.UNKNOWN if loss else callee.place
@@ -800,6 +805,11 @@ def _declare_option(frame: Frame, given: Given) -> None:
     )
 
 
+def _base_constructor(frame: Frame, receiver: Object, name: str, given: Given, node: code.Call | None) -> Value:
+    frame.run.passed_up[id(receiver.inner)] = given
+    return NONE
+
+
 def _environment(frame: Frame, receiver: Object, name: str, given: Given, node: code.Call | None) -> Value:
     if name == "setdefault" and node is not None and len(given.positional) > 1:
         packages.record_environment(frame, node, given.positional[0], given.positional[1])
@@ -819,6 +829,7 @@ def _checkpoint(frame: Frame, receiver: Object, name: str, given: Given, node: c
 
 _HANDLERS: dict[str, Handler] = {
     "os.environ": _environment,
+    "super": _base_constructor,
     "generated-text": lambda frame, receiver, name, given, node: receiver,
     "torch.nn.Module": _model_method,
     "torch.optim.Optimizer": _optimizer,

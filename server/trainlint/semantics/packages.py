@@ -385,6 +385,7 @@ def _set_grad(frame: Frame, given: Given, node: code.Call | None) -> Value:
     if node is not None and frame.standing_alone == node.at:
         grad = {"no_grad": GradMode.DISABLED, "enable_grad": GradMode.ENABLED}.get(result.type, GradMode.UNKNOWN)
         frame.where = replace(frame.where, grad=grad)
+        frame.last_grad = grad
     return result
 
 

@@ -172,6 +172,9 @@ class ModuleState:
     """Statements that were run, by index."""
     started: bool = False
     is_main: bool = False
+    grad: GradMode = GradMode.ENABLED
+    """What `torch.set_grad_enabled` as a statement of the module left in force."""
+    evaluating: bool = False
     defined: dict[int, Function] = field(default_factory=dict)
     """Functions whose `def` was met, by index of their body."""
     classes: dict[str, Class] = field(default_factory=dict)
@@ -202,6 +205,8 @@ class Frame:
     yielded: list[Value] = field(default_factory=list)
     backpropagated: frozenset[str] = frozenset()
     """Names that `.backward()` is called on in this function, or that flow into such."""
+    last_grad: GradMode | None = None
+    """What `torch.set_grad_enabled` as a statement left in force."""
     evaluating: bool = False
     """Whether a model was put into evaluation mode last: `model.eval()`."""
     accumulating: bool = False
@@ -315,6 +320,10 @@ class Run:
     datasets_seen: set[int] = field(default_factory=set)
     quiet: dict[tuple[object, ...], Value] = field(default_factory=dict)
     """Results of calls, by function and arguments alone, that left nothing behind that depends on where they stand."""
+    generated_items: dict[Value, Value] = field(default_factory=dict)
+    """What generators that are advanced by hand yield."""
+    passed_up: dict[int, Any] = field(default_factory=dict)
+    """Arguments that constructors hand to a library's base class, by the identity of the object."""
     results: dict[int, Value] = field(default_factory=dict)
     """The latest result of each function, by the identity of its definition."""
     walked: dict[tuple[int, bool], int] = field(default_factory=dict)

@@ -14,6 +14,7 @@ from trainlint.semantics.project import Site
 from trainlint.semantics.state import Frame, LoopRun, ModuleState, Role, Run, Standing, Units, Where
 from trainlint.semantics.text import dotted
 from trainlint.semantics.values import (
+    NONE,
     NUMBER,
     OBJECT,
     UNKNOWN,
@@ -390,7 +391,8 @@ def _try(frame: Frame, node: code.Try) -> Leaves:
             frame.variables[handler.name] = OBJECT
         _exceptionally(frame, handler.body)
         for name, value in frame.variables.items():
-            joined.setdefault(name, value)
+            if name not in joined or isinstance(joined[name], Unknown):
+                joined[name] = value
     _hold(frame, held, joined)
     if leaves is Leaves.END and node.orelse:
         leaves = run_block(frame, node.orelse)
@@ -614,12 +616,26 @@ def _with(frame: Frame, node: code.With) -> Leaves:
         for item in node.items:
             value = expressions.evaluate(frame, item.value)
             frame.where = _entered(frame, item.value, value)
+            if isinstance(value, Instance):
+                value = _enter_instance(frame, value)
             if item.target is not None:
                 calls.assign(frame, item.target, value)
         leaves = run_block(frame, node.body)
     finally:
         frame.where = outer
     return leaves
+
+
+def _enter_instance(frame: Frame, value: Instance) -> Value:
+    """Run `__enter__` and `__exit__` of a context manager of the project; both happen once a block."""
+    result: Value = value
+    for name in ("__enter__", "__exit__"):
+        member = calls.find_member(value.cls, name)
+        if isinstance(member, Function):
+            found = calls.call_function(frame, member, calls.Given([value], complete=False), None)
+            if name == "__enter__" and found != NONE:
+                result = found
+    return result
 
 
 def _entered(frame: Frame, node: code.Expression, value: Value) -> Any:
@@ -869,9 +885,14 @@ def _run_unit(run: Run, module: ModuleState, index: int) -> None:
     if index in module.ran:
         return
     module.ran.add(index)
-    where = Where(run.root(Role.PROGRAM), calls=((module.name, 0),))
+    where = Where(run.root(Role.PROGRAM), calls=((module.name, 0),), grad=module.grad)
     frame = Frame(run, module, where, module.facts.unit_rows[index], "", module.variables)
+    frame.evaluating = module.evaluating
     run_block(frame, (module.units.statements[index],))
+    module.evaluating = frame.evaluating
+    statement = module.units.statements[index]
+    if isinstance(statement, code.Evaluate) and isinstance(statement.value, code.Call):
+        module.grad = frame.last_grad or module.grad
 
 
 def decode_units(facts: ModuleFacts) -> Units:

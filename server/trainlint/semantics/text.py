@@ -37,7 +37,8 @@ def _render(node: object, depth: int) -> str:
         case code.Call():
             return f"{_render(node.function, deeper)}({', '.join(_argument(a, deeper) for a in node.arguments)})"
         case code.Subscript():
-            return f"{_render(node.value, deeper)}[{_render(node.key, deeper)}]"
+            keys = node.key.items if isinstance(node.key, code.Sequence) and node.key.kind == "tuple" else (node.key,)
+            return f"{_render(node.value, deeper)}[{', '.join(_render(key, deeper) for key in keys)}]"
         case code.Slice():
             parts = [_render(part, deeper) if part is not None else "" for part in (node.lower, node.upper)]
             return ":".join(parts)
