@@ -16,8 +16,7 @@ from trainlint.lint.projects import ProjectFiles
 from trainlint.lint.result import Reported
 
 if TYPE_CHECKING:
-    from trainlint.lint.component import Component, Failure
-    from trainlint.lint.entries import EntryPoints, Runs
+    from trainlint.lint.component import Failure
     from trainlint.lint.governing import Governance, Governing
     from trainlint.semantics.link import LinkOptions
 
@@ -174,18 +173,12 @@ class ProjectCheck:
         component = Component(self.files.root, facts, options, task.governing.selection, task.governed)
         if not component.rules:
             return
-        points = EntryPoints(component, self.files, self.cache, task.settings)
-        for findings in points.findings(lambda: self._runs(component, points)):
+        for findings in EntryPoints(component, self.files, task.settings).findings(self.jobs):
             for path, text in findings.texts.items():
                 found[path].append(text)
             self.checked.failures += findings.failures
             for code, seconds in findings.seconds.items():
                 self.checked.seconds[code] = self.checked.seconds.get(code, 0.0) + seconds
-
-    def _runs(self, component: Component, points: EntryPoints) -> Runs:
-        from trainlint.lint.entries import LocalRuns
-
-        return LocalRuns(component)
 
     def _note_crashes(self, paths: Iterable[Path]) -> bool:
         """Tell of files at which trainlint failed; return whether any made it or the parser fail."""

@@ -8,7 +8,7 @@ files that it owns any entry point reaches, since it walks the others too. Both 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Protocol
 from trainlint.lint.component import Component, EntryFindings, EntryRuns, FunctionKey, Walked
 
 if TYPE_CHECKING:
-    from trainlint.lint.cache import Cache
     from trainlint.lint.projects import ProjectFiles
 
 _REACHED_KIND = "reached"
@@ -37,6 +36,9 @@ class Runs(Protocol):
     def all_findings(self, reached: Mapping[Path, frozenset[FunctionKey]]) -> Iterator[tuple[Path, EntryFindings]]:
         """Yield the findings of entry points, in any order, given what is reached in the files that each owns."""
 
+    def close(self) -> None:
+        """End what was started."""
+
 
 class LocalRuns:
     """Walks entry points in this process."""
@@ -52,50 +54,68 @@ class LocalRuns:
         for entry, functions in reached.items():
             yield entry, self._runs.findings(entry, functions)
 
+    def close(self) -> None:
+        pass
+
+
+class _RunsOnDemand:
+    """Sets up where entry points are walked once one must be."""
+
+    def __init__(self, points: EntryPoints, jobs: int) -> None:
+        self._points = points
+        self._jobs = jobs
+        self._runs: Runs | None = None
+
+    def of(self, entries: Sequence[Path]) -> Runs:
+        """Where to walk these entry points, and all that come later."""
+        if self._runs is None:
+            self._runs = self._points.runs_for(entries, self._jobs)
+        return self._runs
+
+    def close(self) -> None:
+        if self._runs is not None:
+            self._runs.close()
+
 
 class EntryPoints:
     """The entry points of one component in one run."""
 
-    def __init__(self, component: Component, files: ProjectFiles, cache: Cache, settings: bytes) -> None:
+    def __init__(self, component: Component, files: ProjectFiles, settings: bytes) -> None:
         self.component = component
         self.linker = component.linker
         self.files = files
-        self.cache = cache
+        self.cache = files.cache
         names = "\0".join(files.relative(path) for path in component.facts)
         self._base = blake2b(settings + names.encode("utf-8", "surrogateescape"), digest_size=_DIGEST_BYTES).digest()
         self._names = {files.relative(path): path for path in component.facts}
         self._walk_keys = {entry: self._walk_key(entry) for entry in self.linker.entries}
 
-    def findings(self, runs: Callable[[], Runs]) -> Iterator[EntryFindings]:
-        """Yield what is found, in the order of the entry points; `runs` is asked for only if one must be walked."""
-        made: list[Runs] = []
+    def findings(self, jobs: int) -> list[EntryFindings]:
+        """Return what is found, in the order of the entry points, walking with at most `jobs` processes."""
+        runs = _RunsOnDemand(self, jobs)
+        try:
+            walked = self._walked(runs)
+            reached = self._reached_in_owned(walked)
+            return self._found(reached, runs)
+        finally:
+            runs.close()
 
-        def these_runs() -> Runs:
-            if not made:
-                made.append(runs())
-            return made[0]
+    def runs_for(self, entries: Sequence[Path], jobs: int) -> Runs:
+        """Where to walk these entry points: in this process, unless they are much work."""
+        count = min(jobs, len(entries), 1 + sum(map(self.cost, entries)) // WORTHWHILE) if jobs > 1 else 1
+        if count < 2:
+            return LocalRuns(self.component)
+        from trainlint.lint.entry_workers import PooledRuns
 
-        walked = self._walked(these_runs)
-        reached = self._reached_in_owned(walked)
-        keys = {entry: self._findings_key(entry, functions) for entry, functions in reached.items()}
-        stored = dict(self.cache.get_many(_FINDINGS_KIND, keys.values()))
-        found = {entry: known for entry, key in keys.items() if (known := self._known_findings(stored.get(key)))}
-        missing = {entry: reached[entry] for entry in keys if entry not in found}
-        for entry, findings in these_runs().all_findings(missing) if missing else ():
-            # a walk that fails is done again for the findings, and its failure is told by these
-            found[entry] = findings
-            if not findings.failures:
-                self.cache.put(_FINDINGS_KIND, keys[entry], self._text_of(findings.texts))
-        yield from (found[entry] for entry in keys)
+        return PooledRuns(self.component, count, self.cost)
 
-    def size(self) -> int:
-        """Bytes of source to be walked, each file counted for each entry point whose closure holds it."""
-        sizes = {path: len(self.files.file(path).data) for path in self.component.facts}
-        return sum(sizes[path] for entry in self.linker.entries for path in self.linker.closure(entry))
+    def cost(self, entry: Path) -> int:
+        """Bytes of source in the import closure of an entry point: what walking it is likely to cost."""
+        return sum(len(self.files.file(path).data) for path in self.linker.closure(entry))
 
     # ------------------------------------------------------------------------------------------------------- walks
 
-    def _walked(self, runs: Callable[[], Runs]) -> dict[Path, frozenset[FunctionKey]]:
+    def _walked(self, runs: _RunsOnDemand) -> dict[Path, frozenset[FunctionKey]]:
         """What each entry point reaches."""
         stored = dict(self.cache.get_many(_REACHED_KIND, self._walk_keys.values()))
         walked: dict[Path, frozenset[FunctionKey]] = {}
@@ -103,7 +123,7 @@ class EntryPoints:
             with suppress(KeyError, ValueError, TypeError, AttributeError):
                 walked[entry] = self._reached_from(stored[key])
         missing = [entry for entry in self._walk_keys if entry not in walked]
-        for entry, (reached, failures) in runs().walk_all(missing) if missing else ():
+        for entry, (reached, failures) in runs.of(missing).walk_all(missing) if missing else ():
             walked[entry] = reached
             if not failures:
                 self.cache.put(_REACHED_KIND, self._walk_keys[entry], self._reached_text(reached))
@@ -129,6 +149,18 @@ class EntryPoints:
         return frozenset((self._names[name], index) for name, rows in json.loads(text).items() for index in rows)
 
     # ---------------------------------------------------------------------------------------------------- findings
+
+    def _found(self, reached: Mapping[Path, frozenset[FunctionKey]], runs: _RunsOnDemand) -> list[EntryFindings]:
+        keys = {entry: self._findings_key(entry, functions) for entry, functions in reached.items()}
+        stored = dict(self.cache.get_many(_FINDINGS_KIND, keys.values()))
+        found = {entry: known for entry, key in keys.items() if (known := self._known_findings(stored.get(key)))}
+        missing = {entry: functions for entry, functions in reached.items() if entry not in found}
+        for entry, findings in runs.of(list(missing)).all_findings(missing) if missing else ():
+            # A walk that failed was tried again for the findings, which tell of the failure.
+            found[entry] = findings
+            if not findings.failures:
+                self.cache.put(_FINDINGS_KIND, keys[entry], self._text_of(findings.texts))
+        return [found[entry] for entry in keys]
 
     def _text_of(self, texts: Mapping[Path, str]) -> str:
         return json.dumps({self.files.relative(path): text for path, text in texts.items()}, separators=(",", ":"))

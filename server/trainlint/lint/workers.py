@@ -94,7 +94,7 @@ class _Pool:
 
     def __init__(self, texts: Sequence[str], workers: int) -> None:
         self.texts = texts
-        self.context = _context()
+        self.context = process_context()
         self.left = deque(sorted(range(len(texts)), key=lambda index: (-len(texts[index]), index)))
         self.workers = [self._start() for _ in range(workers)]
 
@@ -109,7 +109,7 @@ class _Pool:
                     yield self._take(busy[cast("Connection", connection)])
         finally:
             for worker in self.workers:
-                _discard(worker)
+                discard(worker.process, worker.connection)
 
     def _start(self) -> _Worker:
         ours, theirs = self.context.Pipe()
@@ -133,16 +133,17 @@ class _Pool:
             outcome = worker.connection.recv()
         except (EOFError, OSError):
             outcome = Crashed()
-            _discard(worker)
+            discard(worker.process, worker.connection)
             self.workers[self.workers.index(worker)] = worker = self._start()
         self._feed(worker)
         return index, outcome
 
 
-def _discard(worker: _Worker) -> None:
-    worker.connection.close()
-    worker.process.terminate()
-    worker.process.join()
+def discard(process: BaseProcess, connection: Connection) -> None:
+    """End a worker, whatever it is doing."""
+    connection.close()
+    process.terminate()
+    process.join()
 
 
 def _serve(connection: Connection) -> None:
@@ -156,7 +157,7 @@ def _serve(connection: Connection) -> None:
         return
 
 
-def _context() -> BaseContext:
+def process_context() -> BaseContext:
     """How processes start: by fork, which keeps all that is imported, where no thread can hold a lock meanwhile."""
     import multiprocessing
 

@@ -1,0 +1,131 @@
+"""Walking entry points in several processes.
+
+A worker keeps what it walked until its findings are asked for, so an entry point is completed where it was walked.
+Where a worker dies, the entry point that it was on is named, and the others that it had walked are walked again.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from trainlint.lint.component import Component, EntryFindings, EntryRuns, Failure, FunctionKey, Walked
+from trainlint.lint.workers import discard, process_context
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+    from multiprocessing.process import BaseProcess
+
+_Reached = frozenset[FunctionKey]
+_Task = tuple[Path, _Reached | None]
+"""An entry point to walk, or with what is reached in its files, to complete."""
+_T = TypeVar("_T", Walked, EntryFindings)
+
+
+@dataclass(eq=False, slots=True)
+class _Worker:
+    process: BaseProcess
+    connection: Connection
+    task: _Task | None = None
+    """What it is on; None if it is free."""
+    walked: set[Path] = field(default_factory=set)
+    """The entry points whose walks it keeps."""
+
+
+class PooledRuns:
+    """Walks entry points in `count` processes, which end when `close` is called."""
+
+    def __init__(self, component: Component, count: int, cost: Callable[[Path], int]) -> None:
+        self._component = component
+        self._cost = cost
+        self._context = process_context()
+        self._workers = [self._start() for _ in range(count)]
+
+    def walk_all(self, entries: list[Path]) -> Iterator[tuple[Path, Walked]]:
+        """Hand out entry points one at a time, those with the largest closures first."""
+        left: deque[_Task] = deque((entry, None) for entry in sorted(entries, key=lambda one: (-self._cost(one), one)))
+        for worker, (entry, _), walked in self._run({}, left, lambda entry: Walked(frozenset(), (_death(entry),))):
+            worker.walked.add(entry)
+            yield entry, walked
+
+    def all_findings(self, reached: Mapping[Path, _Reached]) -> Iterator[tuple[Path, EntryFindings]]:
+        """Complete each entry point where it was walked; what nobody has walked goes to whoever is free."""
+        own: dict[_Worker, deque[_Task]] = {
+            worker: deque((entry, reached[entry]) for entry in sorted(worker.walked & reached.keys()))
+            for worker in self._workers
+        }
+        taken = {entry for tasks in own.values() for entry, _ in tasks}
+        left: deque[_Task] = deque((entry, functions) for entry, functions in reached.items() if entry not in taken)
+        for _, (entry, _), found in self._run(own, left, lambda entry: EntryFindings(failures=[_death(entry)])):
+            yield entry, found
+
+    def close(self) -> None:
+        for worker in self._workers:
+            discard(worker.process, worker.connection)
+        self._workers = []
+
+    def _run(
+        self, own: dict[_Worker, deque[_Task]], left: deque[_Task], died: Callable[[Path], _T]
+    ) -> Iterator[tuple[_Worker, _Task, _T]]:
+        """Have all tasks done: first those of a worker's own, then what is left; yield them with their answers."""
+        from multiprocessing.connection import wait
+
+        for worker in self._workers:
+            _feed(worker, own.get(worker), left)
+        while busy := {worker.connection: worker for worker in self._workers if worker.task is not None}:
+            for connection in wait(list(busy)):
+                worker = busy[cast("Connection", connection)]
+                task = cast("_Task", worker.task)
+                try:
+                    answer = cast("_T", worker.connection.recv())
+                except (EOFError, OSError):
+                    answer = died(task[0])
+                    left.extend(own.pop(worker, ()))
+                    worker = self._replaced(worker)
+                _feed(worker, own.get(worker), left)
+                yield worker, task, answer
+
+    def _start(self) -> _Worker:
+        ours, theirs = self._context.Pipe()
+        process = self._context.Process(target=_serve, args=(theirs, self._component), daemon=True)  # type: ignore[attr-defined]
+        process.start()
+        theirs.close()
+        return _Worker(process, ours)
+
+    def _replaced(self, worker: _Worker) -> _Worker:
+        discard(worker.process, worker.connection)
+        fresh = self._start()
+        self._workers[self._workers.index(worker)] = fresh
+        return fresh
+
+
+def _feed(worker: _Worker, own: deque[_Task] | None, left: deque[_Task]) -> None:
+    queue = own or left
+    worker.task = queue.popleft() if queue else None
+    if worker.task is not None:
+        # A worker that has died takes nothing; that shows when its answer is read.
+        with suppress(OSError):
+            worker.connection.send(worker.task)
+
+
+def _death(entry: Path) -> Failure:
+    return Failure("linking", os.fspath(entry), "its process ended", "")
+
+
+def _serve(connection: Connection, component: Component) -> None:
+    """What a worker does until the other side closes the connection."""
+    gc.disable()
+    gc.freeze()
+    runs = EntryRuns(component)
+    try:
+        while True:
+            entry, reached = connection.recv()
+            connection.send(runs.walk(entry) if reached is None else runs.findings(entry, reached))
+    except (EOFError, OSError, KeyboardInterrupt):
+        return

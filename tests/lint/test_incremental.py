@@ -1,0 +1,237 @@
+"""Runs that reuse what earlier ones found: the same answer as from nothing, with no more work than the change asks."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from projects_on_disk import TRAINING, lines, run, write
+
+from trainlint.lint import component, entries, entry_workers, workers
+from trainlint.lint.component import EntryFindings, FunctionKey, Walked
+
+SECOND = {
+    "finetune.py": """
+        import torch
+        from lib.step import train_step
+        from lib.logs import report
+        from model import Net
+
+        def main():
+            model = Net().cuda()
+            optimizer = torch.optim.AdamW(model.parameters())
+            for step in range(100):
+                report(train_step(model, optimizer, torch.randn(8, 4, device="cuda")))
+
+        if __name__ == "__main__":
+            main()
+    """,
+    "lib/logs.py": """
+        def report(value):
+            print(value)
+
+        def report_norms(model, optimizer, loader):
+            for batch in loader:
+                loss = model(batch.cuda()).sum()
+                loss.backward()
+                optimizer.step()
+                print(loss.item())
+    """,
+    "probe_loader.py": """
+        from torch.utils.data import DataLoader
+        from model import Net
+
+        loader = DataLoader(list(range(10)), num_workers=0)
+        for batch in loader:
+            Net()(batch.cuda())
+    """,
+}
+"""Another two entry points, which share files with the first."""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return write(tmp_path / "project", TRAINING | SECOND)
+
+
+@pytest.fixture
+def walked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the entry points that were walked."""
+    names: list[str] = []
+    walk = component.EntryRuns.walk
+
+    def noting(self: component.EntryRuns, entry: Path) -> Walked:
+        names.append(entry.name)
+        return walk(self, entry)
+
+    monkeypatch.setattr(component.EntryRuns, "walk", noting)
+    return names
+
+
+def told(root: Path, **options: object) -> list[str]:
+    result = run(root, **options)
+    assert result.errors == ()
+    return [repr(one) for one in result.findings]
+
+
+def edit(file: Path, before: str, after: str) -> None:
+    text = file.read_text()
+    assert before in text
+    file.write_text(text.replace(before, after))
+
+
+# ---------------------------------------------------------------------------------------------------- the same answer
+
+PARTS = {
+    "train.py": ("for step in range(1000)", "if True", "for step in range(7)"),
+    "finetune.py": ("report(train_step", "print(train_step", "float(train_step"),
+    "lib/step.py": ("return value_of(loss)", "return loss", "return str(loss)", "return loss.cpu()"),
+    "lib/numbers.py": ("tensor.item()", "tensor", "float(tensor)", "tensor.tolist()"),
+    "lib/logs.py": ("print(value)", "return value", "report_norms(value, value, [])", "print(float(value))"),
+    "probe_loader.py": ("num_workers=0", "num_workers=2", "batch_size=4"),
+    "model.py": ("return self.layer(x)", "return self.layer(x).item()", "return (self.layer(x)"),
+}
+"""For each file, texts that stand in for each other; one of them leaves a file that does not parse."""
+ADDED = {
+    "another.py": "from lib.logs import report_norms\nfrom model import Net\n\nreport_norms(Net(), None, [])\n",
+    "lib/__init__.py": "import torch\n",
+    "pyproject.toml": '[tool.trainlint]\ndevice = "cpu"\n',
+    "lib/trainlint.toml": '[severity]\nTL201 = "error"\n',
+    "lib/notes.py": "x = 1  # noqa: TL201\n",
+}
+"""Files that come and go."""
+
+
+def change(root: Path, choose: random.Random) -> None:
+    if choose.random() < 0.35:
+        name = choose.choice(sorted(ADDED))
+        file = root / name
+        if name == "pyproject.toml":
+            file.write_text("" if file.read_text() else ADDED[name])
+        elif file.exists():
+            file.unlink()
+        else:
+            file.write_text(ADDED[name])
+        return
+    name = choose.choice(sorted(PARTS))
+    file = root / name
+    text = file.read_text() if file.exists() else (root / f"{name}.away").read_text()
+    if choose.random() < 0.15 and file.exists():
+        file.rename(root / f"{name}.away")
+        return
+    present = next(part for part in sorted(PARTS[name], key=len, reverse=True) if part in text)
+    file.write_text(text.replace(present, choose.choice(PARTS[name])))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_any_series_of_edits_gives_what_a_run_from_nothing_gives(
+    project: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "WORTHWHILE", 1)
+    monkeypatch.setattr(entries, "WORTHWHILE", 1)
+    choose = random.Random(seed)
+    for _ in range(12):
+        for _ in range(choose.randint(1, 2)):
+            change(project, choose)
+        jobs = choose.choice((1, 1, 1, 2))
+        assert told(project, cache=True, jobs=jobs) == told(project)
+        alone = choose.choice(sorted(file for file in project.rglob("*.py")))
+        assert told(alone, cache=True) == [one for one in told(project) if f"path={alone!r}, location" in one]
+
+
+# --------------------------------------------------------------------------------------------------------- what is done
+
+
+def test_from_nothing_each_entry_point_is_walked_once(project: Path, walked: list[str]) -> None:
+    run(project)
+    assert sorted(walked) == ["finetune.py", "probe_loader.py", "train.py"]
+
+
+UNTOUCHED = {
+    "an entry point itself": ("train.py", "range(1000)", "range(999)", ["train.py"]),
+    "what two import": ("lib/numbers.py", "tensor.item()", "float(tensor)", ["finetune.py", "train.py"]),
+    "what one imports": ("lib/logs.py", "print(value)", "print(str(value))", ["finetune.py"]),
+}
+
+
+@pytest.mark.parametrize(("name", "before", "after", "expected"), UNTOUCHED.values(), ids=UNTOUCHED)
+def test_only_entry_points_that_import_a_changed_file_are_walked_again(
+    project: Path, walked: list[str], name: str, before: str, after: str, expected: list[str]
+) -> None:
+    run(project, cache=True)
+    walked.clear()
+    edit(project / name, before, after)
+    told(project, cache=True)
+    assert sorted(walked) == expected
+
+
+def test_an_entry_point_is_walked_again_if_another_stops_reaching_its_functions(
+    project: Path, walked: list[str]
+) -> None:
+    edit(project / "lib/numbers.py", "return tensor.item()", "return tensor.item()\n\ndef unused(x):\n    return x")
+    edit(project / "train.py", "import torch", "import torch\nimport lib.numbers")
+    edit(project / "train.py", "main()\n", "main()\nlib.numbers.unused(1)\n")
+    run(project, cache=True)
+    walked.clear()
+    edit(project / "train.py", "lib.numbers.unused(1)", "")
+    told(project, cache=True)
+    assert "finetune.py" in walked  # which owns lib/numbers.py, being the first that asks whether it is started
+
+
+# ------------------------------------------------------------------------------------------------------------ processes
+
+
+def test_entry_points_are_walked_in_several_processes(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = told(project)
+    monkeypatch.setattr(entries, "WORTHWHILE", 1)
+    started: list[int] = []
+    pooled = entry_workers.PooledRuns.__init__
+
+    def noting(self: entry_workers.PooledRuns, part: component.Component, count: int, *others: object) -> None:
+        started.append(count)
+        pooled(self, part, count, *others)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(entry_workers.PooledRuns, "__init__", noting)
+    assert told(project, jobs=3) == told(project, jobs=2) == alone
+    assert started == [3, 2]
+
+
+def test_entry_points_are_walked_in_processes_that_inherit_nothing(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = told(project)
+    monkeypatch.setattr(entries, "WORTHWHILE", 1)
+    monkeypatch.setattr(entry_workers, "process_context", lambda: multiprocessing.get_context("spawn"))
+    assert told(project, jobs=2) == alone
+
+
+@pytest.mark.parametrize("stage", ["walk", "findings"])
+def test_a_worker_that_dies_costs_the_entry_point_it_was_on(
+    project: Path, monkeypatch: pytest.MonkeyPatch, stage: str
+) -> None:
+    monkeypatch.setattr(entries, "WORTHWHILE", 1)
+    monkeypatch.setattr(entry_workers, "process_context", lambda: multiprocessing.get_context("fork"))
+    original = getattr(component.EntryRuns, stage)
+    parent = os.getpid()
+
+    def dying(self: component.EntryRuns, entry: Path, *reached: frozenset[FunctionKey]) -> Walked | EntryFindings:
+        if entry.name == "probe_loader.py" and os.getpid() != parent:
+            os._exit(11)
+        return original(self, entry, *reached)  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(component.EntryRuns, stage, dying)
+    result = run(project, jobs=2, cache=True)
+    assert result.errors == (f"internal error: linking failed on {project / 'probe_loader.py'}: its process ended",)
+    assert any(line.startswith("lib/numbers.py:2") for line in lines(result, project))
+    monkeypatch.setattr(component.EntryRuns, stage, original)
+    assert told(project, cache=True) == told(project)
+
+
+@pytest.fixture(autouse=True)
+def _no_process_is_left() -> Iterator[None]:
+    yield
+    assert multiprocessing.active_children() == []
