@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from trainlint.semantics import code, expressions, guards, library, methods, naming, packages, statements, tensors
-from trainlint.semantics.project import Arguments, EvaluationForward, Site
+from trainlint.semantics.project import Arguments, EvaluationForward, Site, SyncKind
 from trainlint.semantics.state import (
     DEEPEST_CALL,
     MOST_STATEMENTS,
@@ -108,6 +108,9 @@ def evaluate_call(frame: Frame, node: code.Call) -> Value:
     given = gather(frame, node.arguments)
     if isinstance(callee, Reference) and callee.name == "super":
         return _super(frame)
+    taught = frame.run.options.sync_functions
+    if taught and guards.last_word(node.function) in taught:
+        tensors.sync(frame, SyncKind.READ, node, Tensor(Place.DEVICE, proved=False), None)
     return call(frame, callee, given, node)
 
 
@@ -837,7 +840,7 @@ def assign(frame: Frame, target: code.Expression, value: Value) -> None:
         _assign_items(frame, target.items, value)
     elif isinstance(target, code.Attribute):
         base = expressions.evaluate(frame, target.value)
-        _assign_attribute(frame, base, target.name, value)
+        assign_attribute(frame, base, target.name, value)
     elif isinstance(target, code.Subscript):
         _assign_item(frame, target, value)
     elif isinstance(target, code.Starred):
@@ -871,7 +874,7 @@ def _assign_items(frame: Frame, targets: tuple[code.Expression, ...], value: Val
         assign(frame, target, item)
 
 
-def _assign_attribute(frame: Frame, base: Value, name: str, value: Value) -> None:
+def assign_attribute(frame: Frame, base: Value, name: str, value: Value) -> None:
     frame.run.effects += 1
     if isinstance(base, Instance):
         if frame.where.loops:

@@ -76,6 +76,8 @@ def step_index(where: Where) -> int | None:
 
 def _frequency(where: Where, entry: Entry, step: int | None) -> tuple[Frequency, Region, LoopRun | None]:
     role = where.root.role
+    if role is Role.EPOCH and step is None:
+        return Frequency.PER_EPOCH, Region.SETUP, None
     if role in (Role.SAMPLE, Role.COLLATE):
         frequency, region = _ROOT_FREQUENCY[role]
         return frequency, region, None

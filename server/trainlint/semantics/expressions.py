@@ -476,6 +476,8 @@ def evaluate_quietly(frame: Frame, node: code.Expression) -> Value:
         return evaluate(frame, node)
     if isinstance(node, code.Call) and isinstance(node.function, code.Name | code.Attribute):
         callee = evaluate(frame, node.function)
+        if dotted(node.function) in ("os.environ.get", "os.getenv") and node.arguments:
+            return item_at(frame, Object("os.environ"), evaluate(frame, node.arguments[0].value))
         if isinstance(callee, Function):
             return calls.guard_function(frame, callee)
         if isinstance(callee, Bound):

@@ -254,18 +254,14 @@ _LIGHTNING_EVALUATION = (
     "on_test_batch_end",
     "validation_step_end",
 )
-_LIGHTNING_ONCE = (
-    "setup",
-    "configure_optimizers",
-    "on_fit_start",
-    "on_train_start",
+_LIGHTNING_ONCE = ("setup", "configure_optimizers", "on_fit_start", "on_train_start", "prepare_data", "configure_model")
+_LIGHTNING_EPOCHS = (
     "on_train_epoch_start",
     "on_train_epoch_end",
+    "on_validation_epoch_start",
     "on_validation_epoch_end",
     "training_epoch_end",
     "validation_epoch_end",
-    "prepare_data",
-    "configure_model",
     "on_save_checkpoint",
 )
 _LIGHTNING_LOADERS = ("train_dataloader", "val_dataloader", "test_dataloader", "predict_dataloader")
@@ -317,7 +313,8 @@ def run_lightning_object(frame: Frame, instance: Instance) -> None:
     frame.where = outer
     batch = Tensor(Place.DEVICE, container=True)
     callback = not calls.is_module_class(instance.cls)
-    for role, hooks in ((Role.STEP, _LIGHTNING_STEPS), (Role.EVALUATION, _LIGHTNING_EVALUATION)):
+    roles = ((Role.STEP, _LIGHTNING_STEPS), (Role.EVALUATION, _LIGHTNING_EVALUATION), (Role.EPOCH, _LIGHTNING_EPOCHS))
+    for role, hooks in roles:
         for name in hooks:
             member = calls.find_member(instance.cls, name)
             if isinstance(member, Function):

@@ -115,21 +115,33 @@ def _compare(test: code.Compare, evaluate: Evaluate) -> tuple[Kinds, Kinds]:
         return _NOTHING
     operator, left, right = test.ops[0], test.left, test.comparators[0]
     equal, unequal = operator in ("==", "is", "in"), operator in ("!=", "is not", "not in")
+    if operator == "in" and _counts(last_word(left)):
+        return (GuardKind.INTERVAL,), ()
     modulo = (
         left
-        if isinstance(left, code.Binary) and left.op == "%"
+        if isinstance(left, code.Binary) and left.op in ("%", "&")
         else right
-        if isinstance(right, code.Binary) and right.op == "%"
+        if isinstance(right, code.Binary) and right.op in ("%", "&")
         else None
     )
     if modulo is not None:
         kinds = _modulo(modulo)
         return ((), kinds) if unequal or operator == ">" else (kinds, ())
+    left, right = _inside(left), _inside(right)
     for one, other in ((left, right), (right, left)):
         found = _compare_word(one, other, operator, equal, unequal, evaluate)
         if found is not None:
             return found
     return _order(test, operator)
+
+
+def _inside(node: code.Expression) -> code.Expression:
+    """What a conversion is of: `rank` in `int(rank)`."""
+    while isinstance(node, code.Call) and isinstance(node.function, code.Name) and len(node.arguments) == 1:
+        if node.function.id not in ("int", "str", "bool", "float"):
+            break
+        node = node.arguments[0].value
+    return node
 
 
 def _compare_word(
@@ -177,17 +189,15 @@ def _compare_word(
 def _rank(
     constant: object, other: code.Expression, operator: str, equal: bool, unequal: bool
 ) -> tuple[Kinds, Kinds] | None:
-    if (equal and (constant in (0, -1) or isinstance(other, code.Sequence))) or (
-        operator in ("<", "<=") and constant in (0, 1)
-    ):
-        return (GuardKind.RANK,), ()
-    if (unequal and (constant in (0, -1) or isinstance(other, code.Sequence))) or (
-        operator in (">", ">=") and constant in (0, 1)
-    ):
-        return (), (GuardKind.RANK,)
+    one, others = (GuardKind.RANK,), (GuardKind.OTHER_RANKS,)
+    chosen = constant in (0, -1) or isinstance(other, code.Sequence)
+    if (equal and chosen) or (operator in ("<", "<=") and constant in (0, 1)):
+        return one, others
+    if (unequal and chosen) or (operator in (">", ">=") and constant in (0, 1)):
+        return others, one
     if equal or unequal:
         # compared with another expression for one rank, such as `world_size - 1`
-        return ((GuardKind.RANK,), ()) if equal else ((), (GuardKind.RANK,))
+        return (one, others) if equal else (others, one)
     return None
 
 
@@ -235,7 +245,7 @@ def _named(test: code.Expression, evaluate: Evaluate, rank_names: frozenset[str]
     """A condition that is one name, attribute or call."""
     word = last_word(test)
     if word in rank_names or naming.MAIN_PROCESS.search(word):
-        return (GuardKind.RANK,), ()
+        return (GuardKind.RANK,), (GuardKind.OTHER_RANKS,)
     value = evaluate(test)
     if isinstance(value, Test):
         return value.positive, value.negative

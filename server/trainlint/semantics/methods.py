@@ -492,7 +492,7 @@ def _logger(frame: Frame, receiver: Object, name: str, given: Given, node: code.
         return OBJECT
     if name in ("log_metrics", "log_hyperparams", "add_scalar", "add_scalars", "log_metric"):
         return _tracker(frame, receiver, name, given, node)
-    if name == "setLevel":
+    if name in ("setLevel", "addHandler", "addFilter", "disabled"):
         packages.note_log_level(frame, given, node)
     return OBJECT
 

@@ -286,6 +286,12 @@ def _dict(frame: Frame, given: Given, node: code.Call | None) -> Value:
     )
 
 
+def _setattr(frame: Frame, given: Given, node: code.Call | None) -> Value:
+    if len(given.positional) > 2 and isinstance(given.positional[1], Const):
+        calls.assign_attribute(frame, given.positional[0], str(given.positional[1].value), given.positional[2])
+    return NONE
+
+
 def _exit(frame: Frame, given: Given, node: code.Call | None) -> Value:
     return NONE
 
@@ -314,6 +320,7 @@ _BUILTINS: dict[str, Call] = {
     "map": _map,
     "filter": _filter,
     "getattr": _getattr,
+    "setattr": _setattr,
     "dict": _dict,
     "len": lambda frame, given, node: NUMBER,
     "any": lambda frame, given, node: NUMBER,
@@ -409,8 +416,8 @@ def _logging_config(frame: Frame, given: Given, node: code.Call | None) -> Value
 
 
 def note_log_level(frame: Frame, given: Given, node: code.Call | None) -> None:
-    """Learn from a log level that depends on the rank that other ranks keep quiet."""
-    by_rank = any(guard.kind is GuardKind.RANK for guard in frame.where.guards)
+    """Learn from a log level or a handler that depends on the rank that other ranks keep quiet."""
+    by_rank = any(guard.kind in (GuardKind.RANK, GuardKind.OTHER_RANKS) for guard in frame.where.guards)
     for argument in node.arguments if node is not None else ():
         if isinstance(argument.value, code.Conditional):
             positive, negative = guards.classify(
@@ -621,7 +628,10 @@ def _make_hf_dataset(frame: Frame, name: str, given: Given, node: code.Call | No
     return Object("datasets.Dataset", origin=name)
 
 
-def _make_sampler(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
+def make_sampler(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
+    wrapped = given.get("sampler", 0)
+    if name == "torch.utils.data.BatchSampler" and isinstance(wrapped, Object) and wrapped.type == "sampler":
+        return Object("sampler", origin=name, inner=wrapped)
     if node is None:
         return Object("sampler", origin=name)
     key = (frame.site(node.at), frame.where.calls)
@@ -745,7 +755,7 @@ _KINDS: tuple[tuple[Callable[[str], Any], _Make], ...] = (
             name.startswith(("torch.utils.data.", "torchdata.", "catalyst.data."))
             and name.endswith(("Sampler", "SamplerWrapper"))
         ),
-        _make_sampler,
+        make_sampler,
     ),
     (
         lambda name: (
@@ -798,17 +808,30 @@ def make_loader(frame: Frame, given: Given, node: code.Call | None, name: str, *
     for argument in node.arguments:
         if argument.keyword == "dataset" or (argument.keyword is None and argument is node.arguments[0]):
             loader.dataset_text = describe(argument.value)
-    sampler = arguments.value("sampler") or arguments.value("batch_sampler")
-    for option in options(sampler) if sampler is not None else ():
-        if isinstance(option, Object) and isinstance(option.fact, Sampler):
-            loader.sampler = option.fact
-            if loader not in option.fact.loaders:
-                option.fact.loaders.append(loader)
+    _join_sampler(loader, [arguments.value("sampler"), arguments.value("batch_sampler")])
     frameworks.run_dataset(frame, dataset, loader)
     collate = arguments.value("collate_fn")
     if collate is not None:
         frameworks.run_per_item(frame, [collate], Role.COLLATE)
     return Object("torch.utils.data.DataLoader", fact=loader)
+
+
+def _join_sampler(loader: Loader, values: list[Value | None]) -> None:
+    """Connect a loader with its sampler; of several that it may get, the one that shards."""
+    found: list[Sampler] = []
+    for value in values:
+        for option in options(value) if value is not None else ():
+            inner: Value | None = option.attributes.get("__sampler__") if isinstance(option, Instance) else option
+            while (
+                isinstance(inner, Object) and inner.type == "sampler" and inner.fact is None and inner.inner is not None
+            ):
+                inner = inner.inner
+            if isinstance(inner, Object) and isinstance(inner.fact, Sampler):
+                found.append(inner.fact)
+    if found:
+        loader.sampler = next((sampler for sampler in found if sampler.shards), found[0])
+        if loader not in loader.sampler.loaders:
+            loader.sampler.loaders.append(loader)
 
 
 def dataset_facts(frame: Frame, dataset: Value) -> tuple[DatasetKind, Known]:
@@ -884,6 +907,10 @@ def after_instantiation(
     frame: Frame, instance: Instance, names: set[str], given: Given, node: code.Call | None
 ) -> None:
     """What a library base class does with a new object of a project class."""
+    if names & library.SHARDING_SAMPLERS:
+        instance.attributes["__sampler__"] = make_sampler(
+            frame, next(iter(names & library.SHARDING_SAMPLERS)), given, node
+        )
     if any(library.HF_TRAINERS.match(name) for name in names):
         frameworks.use_hf_trainer(frame, given, instance)
     if "torch.utils.tensorboard.SummaryWriter" in names:

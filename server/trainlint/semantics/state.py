@@ -44,6 +44,8 @@ class Role(Enum):
     SAMPLE = "sample"
     """`__getitem__` of a dataset, `__iter__` of an iterable one, a function mapped over a dataset per item."""
     COLLATE = "collate"
+    EPOCH = "epoch"
+    """What a framework calls once per epoch."""
     STEP = "step"
     """What a framework calls once per training step."""
     EVALUATION = "evaluation"

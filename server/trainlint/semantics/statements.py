@@ -391,7 +391,9 @@ def _try(frame: Frame, node: code.Try) -> Leaves:
             frame.variables[handler.name] = OBJECT
         _exceptionally(frame, handler.body)
         for name, value in frame.variables.items():
-            if name not in joined or isinstance(joined[name], Unknown):
+            known = joined.get(name)
+            own = isinstance(value, Function | Class | ModuleValue) and isinstance(known, Reference)
+            if known is None or own or isinstance(known, Unknown):
                 joined[name] = value
     _hold(frame, held, joined)
     if leaves is Leaves.END and node.orelse:
@@ -675,8 +677,18 @@ def _define(frame: Frame, node: code.Define) -> Leaves:
     closure = None if frame.function is None and frame.enclosing is None else frame
     function = Function(frame.module, node, qualname, frame.row, closure, None, decorators)
     frame.module.defined[node.body] = function
-    frame.bind(node.name, function)
+    frame.bind(node.name, _wrapped(frame, function))
     return Leaves.END
+
+
+def _wrapped(frame: Frame, function: Function) -> Function:
+    """A function after the project's own decorators: what they return, if that is a function."""
+    result = function
+    for decorator in reversed(function.decorators):
+        if isinstance(decorator, Function):
+            made = calls.call(frame, decorator, calls.Given([result]), None)
+            result = made if isinstance(made, Function) else result
+    return result
 
 
 def _define_class(frame: Frame, node: code.DefineClass) -> Leaves:

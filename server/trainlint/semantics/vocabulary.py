@@ -101,6 +101,8 @@ class GuardKind(StrEnum):
     """Thins out: `step % log_every == 0`, a time or counter test."""
     RANK = "rank"
     """Leaves one rank: `rank == 0`, `is_main_process`."""
+    OTHER_RANKS = "other-ranks"
+    """Holds on the ranks that a rank guard leaves out: `rank != 0`."""
     FIRST = "first"
     """Holds for one step or one epoch only: `step == 0`, `batch_idx == len(loader) - 1`."""
     ACCUMULATION = "accumulation"
