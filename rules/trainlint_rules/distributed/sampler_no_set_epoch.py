@@ -47,7 +47,8 @@ class SamplerNoSetEpoch(Rule):
 
     ## Fix safety
     Unsafe: from the second epoch on the order of samples changes, which is the point. A loop whose loader or epoch
-    number has no name in reach gets advice only.
+    number has no name in reach gets advice only. A sampler that is made under a condition is told the epoch only where
+    the loader has one that wants to know.
 
     ## How the probe confirms it
     By digests of the first batch of each epoch on one rank: equal ones confirm it, different ones clear it. The
@@ -98,6 +99,59 @@ class SamplerNoSetEpoch(Rule):
             optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
             for epoch in range(10):
                 loader.sampler.set_epoch(epoch)
+                for (inputs,) in loader:
+                    loss = model(inputs.cuda()).mean()
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+            """,
+        ),
+        invalid(
+            """
+            import os
+
+            import torch
+            from torch import nn
+            from torch.nn.parallel import DistributedDataParallel
+            from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+            distributed = int(os.environ.get("WORLD_SIZE", "1")) > 1
+            model = nn.Linear(8, 1).cuda()
+            if distributed:
+                torch.distributed.init_process_group("nccl")
+                model = DistributedDataParallel(model)
+            dataset = TensorDataset(torch.randn(64, 8))
+            sampler = DistributedSampler(dataset) if distributed else None  # expect: TL303
+            loader = DataLoader(dataset, batch_size=8, sampler=sampler, shuffle=sampler is None)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for epoch in range(10):
+                for (inputs,) in loader:
+                    loss = model(inputs.cuda()).mean()
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+            """,
+            because="the same, in a script that also runs on one GPU, where the loader's own sampler knows no epoch",
+            fixed="""
+            import os
+
+            import torch
+            from torch import nn
+            from torch.nn.parallel import DistributedDataParallel
+            from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+            distributed = int(os.environ.get("WORLD_SIZE", "1")) > 1
+            model = nn.Linear(8, 1).cuda()
+            if distributed:
+                torch.distributed.init_process_group("nccl")
+                model = DistributedDataParallel(model)
+            dataset = TensorDataset(torch.randn(64, 8))
+            sampler = DistributedSampler(dataset) if distributed else None
+            loader = DataLoader(dataset, batch_size=8, sampler=sampler, shuffle=sampler is None)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for epoch in range(10):
+                if hasattr(loader.sampler, "set_epoch"):
+                    loader.sampler.set_epoch(epoch)
                 for (inputs,) in loader:
                     loss = model(inputs.cuda()).mean()
                     optimizer.zero_grad()
@@ -337,7 +391,9 @@ class SamplerNoSetEpoch(Rule):
         if use is None or use.epoch_loop is None or use.epoch_loop.path != sampler.site.path:
             return Fix(Applicability.DISPLAY, "Call loader.sampler.set_epoch(epoch) at the start of each epoch")
         call = f"{use.name}.sampler.set_epoch({use.epoch_name})"
-        return Fix(Applicability.UNSAFE, f"Call {call} in each epoch", (InsertAtStartOfLoop(use.epoch_loop, call),))
+        # Under a condition, the loader may have another sampler instead.
+        source = f'if hasattr({use.name}.sampler, "set_epoch"):\n    {call}' if sampler.context.guards else call
+        return Fix(Applicability.UNSAFE, f"Call {call} in each epoch", (InsertAtStartOfLoop(use.epoch_loop, source),))
 
     def judge(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = finding.related[0].site if finding.related else None
