@@ -257,8 +257,8 @@ def call_function(frame: Frame, function: Function, given: Given, node: code.Cal
         else:
             statements.run_block(inner, run.body(function.module, define.body))  # type: ignore[arg-type]
             result = join_all(inner.returned) if inner.returned else NONE
-            if _is_context_manager(function) and inner.yielded:
-                result = join_all(inner.yielded)
+            if _is_context_manager(function):
+                result = _managed(inner)
     finally:
         run.open_calls.pop()
     run.memo[key] = result
@@ -266,6 +266,16 @@ def call_function(frame: Frame, function: Function, given: Given, node: code.Cal
     if run.effects == effects and entered < DEEPEST_CALL - 1 and not where.guards[len(frame.where.guards) :]:
         run.quiet[signature] = result
     return result
+
+
+def _managed(inner: Frame) -> Value:
+    """What a context manager of the project stands for: the circumstances at its `yield`."""
+    inside = inner.yield_where
+    if inside is not None and inside.grad is GradMode.DISABLED:
+        return Object("no_grad")
+    if inside is not None and inside.no_sync:
+        return Object("no_sync")
+    return join_all(inner.yielded) if inner.yielded else NONE
 
 
 def run_generated(frame: Frame, generated: Generated, on_yield: Callable[[Value], None]) -> None:
@@ -686,6 +696,9 @@ def record_forward(frame: Frame, model: Value, node: code.Call | None) -> None:
     """Keep a model's call: it matters if it turns out to stand in an evaluation loop."""
     if node is None or frame.where.grad is GradMode.DISABLED or frame.where.root.role is Role.FORWARD:
         return
+    if frame.function is not None and frame.function.owner is not None and is_module_class(frame.function.owner):
+        # a layer inside of a model: the call of the model is the one that matters
+        return
     if isinstance(model, Object) and (
         model.origin == "criterion" or (".nn." in model.origin and "oss" in model.origin)
     ):
@@ -725,7 +738,7 @@ def item_of(frame: Frame, value: Value) -> Value:
     if isinstance(value, Table):
         return STRING
     if isinstance(value, Tensor):
-        return replace(value, container=value.container and value.loader is not None)
+        return replace(value, container=False)
     if isinstance(value, Choice):
         return join_all(item_of(frame, option) for option in value.options if option != NONE)
     if isinstance(value, Host):
@@ -862,6 +875,12 @@ def _assign_items(frame: Frame, targets: tuple[code.Expression, ...], value: Val
     if isinstance(value, Tensor):
         # the parts of a batch are tensors, whatever the batch itself is
         item = replace(value, container=False)
+        if value.container and value.keeps_graph:
+            for target in targets:
+                name = dotted(target)
+                graph = name in frame.backpropagated or naming.loss_named(name.rpartition(".")[2])
+                assign(frame, target, item if graph else replace(item, keeps_graph=False))
+            return
     elif isinstance(value, Listing):
         item = value.item
     elif isinstance(value, Tuple) and len(value.items) != len(targets):
@@ -990,8 +1009,6 @@ def _mark(frame: Frame, node: code.Call | None, *, update: bool) -> None:
     step_loop.runs_step = True
     for loop in where.loops[:inner]:
         loop.holds_steps = True
-        if loop.loader is not None and not loop.small:
-            loop.runs_step = True
     step_loop.no_sync = step_loop.no_sync or where.no_sync
     if node is None:
         return

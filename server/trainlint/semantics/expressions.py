@@ -184,7 +184,8 @@ def _class_attribute(frame: Frame, base: Class, name: str) -> Value:
 
 def _tensor_attribute(frame: Frame, base: Tensor, name: str) -> Value:
     if name == "device":
-        return DeviceValue(cuda=base.place is Place.DEVICE, cpu=base.place is not Place.DEVICE, proved=base.proved)
+        on_device = base.place is Place.DEVICE
+        return DeviceValue(cuda=on_device, cpu=not on_device, proved=on_device and base.proved)
     if name in library.HOST_ATTRIBUTES:
         return NUMBER if name in ("ndim", "itemsize", "nbytes") else OBJECT
     if name in ("data", "grad"):
@@ -313,7 +314,7 @@ def _index_sync(frame: Frame, node: code.Subscript, base: Value, key: Value) -> 
             if isinstance(value, Tensor) and not value.container:
                 tensors.sync(frame, SyncKind.INDEX, node, value, bound)
                 return
-    elif isinstance(key, Tensor) and not key.container and isinstance(base, Listing | Tuple | Table):
+    elif isinstance(key, Tensor) and not key.container and isinstance(base, Listing | Tuple):
         tensors.sync(frame, SyncKind.INDEX, node, key, node.key)
 
 
@@ -404,6 +405,8 @@ def _binary(frame: Frame, node: code.Binary) -> Value:
     if node.op == "%" and isinstance(left, Const | Host) and _is_string(left):
         tensors.format_sync(frame, node, right, node.right)
         return STRING
+    if node.op == "+" and isinstance(left, Listing | Tuple) != isinstance(right, Listing | Tuple):
+        return Listing(OBJECT)
     for value in (left, right):
         if isinstance(value, Tensor):
             other = right if value is left else left
@@ -507,8 +510,11 @@ def _compare(frame: Frame, node: code.Compare) -> Value:
         positive, negative = guards.classify(node, lambda expression: evaluate_quietly(frame, expression))
         return Test(positive, negative, "") if positive or negative else NUMBER
     if any(operator in ("in", "not in") for operator in node.ops):
-        if isinstance(values[0], Tensor) and not values[0].container and isinstance(values[1], Listing | Tuple):
+        numbers = isinstance(values[1], Listing | Tuple) and not _is_string(calls.item_of(frame, values[1]))
+        if isinstance(values[0], Tensor) and not values[0].container and numbers:
             tensors.sync(frame, SyncKind.BRANCH, node, values[0], node.left)
+        return NUMBER
+    if any(_is_string(value) for value in values):
         return NUMBER
     for value in values:
         if isinstance(value, Tensor) and not value.container:
@@ -629,6 +635,7 @@ def _lambda(frame: Frame, node: code.Lambda) -> Value:
 
 
 def _yield(frame: Frame, node: code.Yield) -> Value:
+    frame.yield_where = frame.where
     value = evaluate_optional(frame, node.value)
     if node.delegates:
         if isinstance(value, Generated):

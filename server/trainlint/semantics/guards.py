@@ -95,15 +95,16 @@ def last_word(node: code.Expression) -> str:
 
 
 def _modulo(test: code.Binary) -> Kinds:
-    """What `left % right == 0` is for the code under it."""
+    """What `left % right == 0` is for the code under it; the divisor decides what is counted."""
     left, right = _words(test.left), _words(test.right)
     if isinstance(test.left, code.Constant | code.Format):
         return ()
     if any(naming.RANK.search(word) or naming.MAIN_PROCESS.search(word) for word in left):
         return (GuardKind.RANK,)
-    if any(naming.ACCUMULATION.search(word) for word in right) or any(
-        naming.ACCUMULATION.search(word) for word in left
-    ):
+    if any(naming.ACCUMULATION.search(word) for word in right):
+        return (GuardKind.ACCUMULATION,)
+    fixed = isinstance(test.right, code.Constant)
+    if fixed and any(naming.ACCUMULATION.search(word) for word in left):
         return (GuardKind.ACCUMULATION,)
     if isinstance(test.right, code.Constant) and test.right.value == 1:
         return ()
@@ -147,7 +148,7 @@ def _inside(node: code.Expression) -> code.Expression:
 def _compare_word(
     one: code.Expression, other: code.Expression, operator: str, equal: bool, unequal: bool, evaluate: Evaluate
 ) -> tuple[Kinds, Kinds] | None:
-    word = last_word(one)
+    word = last_word(one) or _counter_in(one)
     if not word:
         return None
     constant = other.value if isinstance(other, code.Constant) else None
@@ -158,6 +159,7 @@ def _compare_word(
         or naming.WORLD_SIZE.search(word)
         or word == "type"
         or isinstance(constant, int)
+        or isinstance(other, code.Sequence)
         else None
     )
     if naming.RANK.search(word) or (isinstance(value, Host) and value.kind == "rank"):
@@ -179,10 +181,11 @@ def _compare_word(
         training = constant is True or (isinstance(constant, str) and "train" in constant.lower())
         kinds = ((GuardKind.TRAINING,), (GuardKind.EVALUATION,)) if training else ((GuardKind.EVALUATION,), ())
         return kinds if equal else (kinds[1], kinds[0])
-    if (equal or operator in ("<", "<=")) and _counts(word) and _one_turn(other):
-        return (GuardKind.FIRST,), ()
-    if unequal and _counts(word) and _one_turn(other):
-        return (), (GuardKind.FIRST,)
+    if _counts(word):
+        if operator in ("==", "is") or (operator in ("<", "<=") and _one_turn(other)):
+            return (GuardKind.FIRST,), ()
+        if operator in ("!=", "is not"):
+            return (), (GuardKind.FIRST,)
     return None
 
 
@@ -199,6 +202,15 @@ def _rank(
         # compared with another expression for one rank, such as `world_size - 1`
         return (one, others) if equal else (others, one)
     return None
+
+
+def _counter_in(node: code.Expression) -> str:
+    """The counter in `i + 1`; empty for anything else."""
+    if isinstance(node, code.Binary) and node.op in ("+", "-"):
+        for one, other in ((node.left, node.right), (node.right, node.left)):
+            if isinstance(other, code.Constant) and _counts(last_word(one)):
+                return last_word(one)
+    return ""
 
 
 def _counts(word: str) -> bool:
@@ -231,6 +243,9 @@ def _order(test: code.Compare, operator: str) -> tuple[Kinds, Kinds]:
     words = _words(test)
     if any(naming.ACCUMULATION.search(word) or word == "accumulate" for word in words):
         return (GuardKind.ACCUMULATION,), ()
+    left = test.left
+    if operator in (">", ">=") and isinstance(left, code.Binary) and left.op == "-" and _counts(last_word(left.left)):
+        return (GuardKind.INTERVAL,), ()
     if operator in (">", ">=", "==", "<", "<="):
         if any(naming.INTERVAL.search(word) for word in words) and not isinstance(test.left, code.Constant):
             return (GuardKind.INTERVAL,), ()

@@ -298,6 +298,8 @@ SYNCING_FUNCTIONS = {"torch.equal", "torch.allclose", "torch.is_nonzero"}
 
 SYNCING_METHODS = {"item", "tolist", "equal", "allclose", "is_nonzero", "__bool__", "__float__", "__int__"}
 COPYING_METHODS = {"cpu", "numpy"}
+STRING_METHODS = {"endswith", "startswith", "lower", "upper", "strip", "split", "join", "encode", "isdigit"}
+"""Methods that only text has: what they are called on is no tensor after all."""
 TENSOR_METHODS = {"item", "tolist", "cpu", "numpy", "detach", "backward", "cuda", "mean", "sum"}
 """Methods that only a tensor has: what they are called on is one, wherever it comes from."""
 HOST_METHODS = {
@@ -322,6 +324,9 @@ HOST_METHODS = {
     "keys",
     "__len__",
     "is_sparse",
+    "_nnz",
+    "sparse_dim",
+    "dense_dim",
     "convert_tokens_to_ids",
 }
 HOST_ATTRIBUTES = {

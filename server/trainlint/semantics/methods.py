@@ -86,6 +86,9 @@ def record_report(
         names_rank=any(_mentions_rank(argument.value) for argument in node.arguments),
         stands_alone=frame.standing_alone == node.at,
     )
+    if name.startswith("pytorch_lightning."):
+        # Lightning keeps tensors that are logged on the device, and reads them when it logs
+        return
     for argument, value in zip(node.arguments, given.all(), strict=False):
         tensors.format_sync(frame, node, value, argument.value)
 
@@ -101,7 +104,7 @@ def _mentions_rank(node: code.Expression) -> bool:
 def record_tokenization(
     frame: Frame, kind: str, method: str, given: Given, node: code.Call | None, tokenizer: str = ""
 ) -> None:
-    if node is None:
+    if node is None or given.keywords.get("tokenize") == Const(False):
         return
     work = (
         TokenizerWork.DECODE
@@ -664,6 +667,8 @@ def _unknown_method(frame: Frame, receiver: Value, name: str, given: Given, node
         return _host_method(frame, STRING, name, given, node)
     if name in ("parameters",):
         return Listing(Tensor(Place.UNKNOWN, proved=False))
+    if name in ("items", "keys"):
+        return Listing(Tuple((STRING, UNKNOWN)) if name == "items" else STRING)
     if name == "state_dict":
         kind = "torch.optim.Optimizer" if naming.OPTIMIZER.search(word) else "torch.nn.Module"
         return Object("state_dict", inner=Object(kind, proved=False))

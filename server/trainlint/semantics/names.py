@@ -133,4 +133,11 @@ def _tests_version(test: code.Expression) -> bool:
         for item in code.walk(test)
         if isinstance(item, code.Name | code.Attribute)
     ).lower()
-    return "version" in words or "torch_1" in words or "torch_2" in words or "hasattr" in words
+    return (
+        "version" in words
+        or "greater_equal" in words
+        or "is_torch" in words
+        or "torch_1" in words
+        or "torch_2" in words
+        or "hasattr" in words
+    )

@@ -53,7 +53,8 @@ SCALER = Idiom(r"(^|_)scaler$")
 LOADER = Idiom(r"(data_?)?loader|^dl$|_dl$|^(train|val|valid|test|eval)_?(iter|iterator|dataloader)$|dataloader")
 DEVICE = Idiom(r"^_?(device|dev|gpu|cuda_device)s?$|_device$")
 RANK = Idiom(
-    r"^_?(get_)?(ddp_|global_|local_|node_|world_|proc_|dp_|my_)?rank$|^(proc_id|process_index|local_process_index|global_rank)$"
+    r"^_?(get_)?(ddp_|global_|local_|node_|world_|proc_|dp_|my_)?rank$|^(proc_id|process_index|local_process_index|global_rank)$",
+    re.IGNORECASE,
 )
 MAIN_PROCESS = Idiom(
     r"(is_?)?(main|master|primary|root|chief)_?(process|proc|rank|node|worker)|is_(main|master|root|primary|chief)$|is_global_zero"

@@ -37,11 +37,13 @@ def pending_context(frame: Frame) -> Context:
 
 
 def kept_graph(
-    *, context: Context, outlives: frozenset[int], step_index: int | None, **fields: Any
+    *, context: Context, outlives: frozenset[int], step_index: int | None, bounded: bool, **fields: Any
 ) -> KeptGraph | None:
     """A kept graph, if its target outlives the turn of the loop that makes the tensor."""
     if step_index is None or step_index not in outlives:
         return None
+    if bounded:
+        context = replace(context, confidence=Confidence.LOW)
     return KeptGraph(context=context, **fields)
 
 
@@ -68,6 +70,7 @@ def note_kept_graph(
         target=path,
         backpropagated=path in frame.backpropagated,
         outlives=_outlived_loops(frame, target, path),
+        bounded=path in frame.run.reset_sums(frame),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -204,6 +204,8 @@ class Frame:
     """Number of loops that were open when the function was entered."""
     yields: Callable[[Value], None] | None = None
     """What to do with each value a generator yields: run the body of the loop that consumes it."""
+    yield_where: Where | None = None
+    """The circumstances at the latest `yield`."""
     yielded: list[Value] = field(default_factory=list)
     backpropagated: frozenset[str] = frozenset()
     """Names that `.backward()` is called on in this function, or that flow into such."""
@@ -314,6 +316,7 @@ class Run:
     rank_names: frozenset[str] = frozenset()
     """Names that the configuration says are true on one rank only."""
     bodies: dict[tuple[Path, int], code.Block] = field(default_factory=dict)
+    resets: dict[tuple[Path, int], frozenset[str]] = field(default_factory=dict)
     name_flows: dict[tuple[Path, int], tuple[frozenset[str], frozenset[str]]] = field(default_factory=dict)
     searching: set[tuple[Path, str]] = field(default_factory=set)
     """Names that are being looked for through star imports, so that circles end."""
@@ -371,6 +374,17 @@ class Run:
         """Dotted attributes that the function of `frame` assigns outright."""
         define = frame.function.define if frame.function is not None else None
         return self._flows(frame.module, define.body)[1] if isinstance(define, code.Define) else frozenset()
+
+    def reset_sums(self, frame: Frame) -> frozenset[str]:
+        """Names that a loop of the function of `frame` both adds to and sets back to a constant in its own body."""
+        define = frame.function.define if frame.function is not None else None
+        if not isinstance(define, code.Define):
+            return frozenset()
+        key = (frame.module.path, define.body)
+        found = self.resets.get(key)
+        if found is None:
+            found = self.resets[key] = resets(self.body(frame.module, define.body))
+        return found
 
     def _flows(self, module: ModuleState, index: int) -> tuple[frozenset[str], frozenset[str]]:
         key = (module.path, index)
@@ -479,3 +493,28 @@ def _names(node: object) -> set[str]:
 def _combines(function: code.Attribute | code.Name) -> bool:
     name = function.name if isinstance(function, code.Attribute) else function.id
     return name in ("sum", "mean", "stack", "cat", "add", "scale")
+
+
+def resets(body: code.Block) -> frozenset[str]:
+    """Dotted names that one loop adds to and sets back to a constant, both in its own body."""
+    found: set[str] = set()
+    for loop in code.walk(body):
+        if isinstance(loop, code.For | code.While):
+            own = list(_own_statements(loop.body))
+            added = {dotted(item.target) for item in own if isinstance(item, code.Augment)}
+            constant = [item for item in own if isinstance(item, code.Assign) and isinstance(item.value, code.Constant)]
+            found |= added & {dotted(target) for item in constant for target in item.targets}
+    return frozenset(found - {""})
+
+
+def _own_statements(block: code.Block) -> Iterator[Any]:
+    """The statements of a loop's body, those of loops inside it left out."""
+    stack: list[Any] = list(block)
+    while stack:
+        item = stack.pop()
+        if isinstance(item, code.For | code.While):
+            continue
+        yield item
+        for part in item:
+            if part.__class__ is tuple:
+                stack.extend(one for one in part if isinstance(one, tuple) and one.__class__ is not tuple)

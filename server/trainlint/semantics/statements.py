@@ -17,6 +17,7 @@ from trainlint.semantics.values import (
     NONE,
     NUMBER,
     OBJECT,
+    STRING,
     UNKNOWN,
     Class,
     Const,
@@ -112,12 +113,21 @@ def _assign(frame: Frame, node: code.Assign) -> Leaves:
             made = frame.made_by(node.value)
             if made is not None:
                 frame.factory_names[target.id] = (*made, len(frame.where.loops))
+        _note_disabled(frame, target, node.value)
         if isinstance(target, code.Attribute) and target.name in (
             "require_backward_grad_sync",
             "require_backward_sync",
         ):
             frame.run.entry.disables_sync = True
     return Leaves.END
+
+
+def _note_disabled(frame: Frame, target: code.Expression, value: code.Expression) -> None:
+    """`logger.disabled = rank != 0` keeps the other ranks quiet."""
+    if isinstance(target, code.Attribute) and target.name == "disabled":
+        kinds = guards.classify(value, lambda item: expressions.evaluate_quietly(frame, item), frame.run.rank_names)
+        if GuardKind.RANK in kinds[0] + kinds[1]:
+            frame.run.entry.silent_loggers = True
 
 
 def _bound_paths(targets: tuple[code.Expression, ...]) -> set[str]:
@@ -237,8 +247,12 @@ def _if(frame: Frame, node: code.If) -> Leaves:
     positive, negative = guards.classify(
         node.test, lambda item: expressions.evaluate_quietly(frame, item), frame.run.rank_names
     )
-    if not positive:
+    if _latches(node):
+        positive = (*positive, GuardKind.FIRST)
+    elif not positive:
         positive = _undecided(frame, node.test)
+        if not positive and _skips_turn(node.body):
+            positive = (GuardKind.DATA,)
     if GuardKind.INTERVAL in positive and _only_updates(node.body):
         positive = tuple(GuardKind.ACCUMULATION if kind is GuardKind.INTERVAL else kind for kind in positive)
     held = frame.variables
@@ -255,6 +269,25 @@ def _if(frame: Frame, node: code.If) -> Leaves:
         return first if first is not Leaves.PROGRAM else second
     _guard_rest(frame, node, first, positive, negative)
     return Leaves.END
+
+
+def _latches(node: code.If) -> bool:
+    """Whether a branch turns off its own condition, so that it is taken once: `if not warned: warned = True`."""
+    tested = {dotted(item) for item in code.walk(node.test) if isinstance(item, code.Name | code.Attribute)} - {""}
+    if not tested:
+        return False
+    assigned = {
+        dotted(target) for item in code.walk(node.body) if isinstance(item, code.Assign) for target in item.targets
+    }
+    return bool(tested & assigned)
+
+
+def _skips_turn(body: code.Block) -> bool:
+    """Whether a branch gives up on this turn of the loop: `if output is None: print("skipped"); continue`."""
+    last = body[-1] if body else None
+    if not (isinstance(last, code.Leave) and last.what == "continue"):
+        return False
+    return not any(isinstance(item, code.Attribute) and "backward" in item.name for item in code.walk(body))
 
 
 def _only_updates(body: code.Block) -> bool:
@@ -302,7 +335,7 @@ def _computed_here(frame: Frame, node: code.Name) -> bool:
     if isinstance(value, Tensor):
         return True
     inside = len(frame.where.loops) - frame.loop_base
-    if inside:
+    if inside and frame.before_loops:
         return node.id not in frame.before_loops[-1] and not isinstance(value, Const | Option | Test)
     return isinstance(value, Host) and value.kind in ("number", "array") and frame.where.loops != ()
 
@@ -450,9 +483,21 @@ def _for(frame: Frame, node: code.For) -> Leaves:
         depth = len(frame.where.loops)
         calls.run_generated(frame, generated, consume)
     else:
-        _loop(frame, node, site, iterated, calls.item_of(frame, iterated))
+        item = STRING if _goes_over_keys(node) else calls.item_of(frame, iterated)
+        _loop(frame, node, site, iterated, item)
     run_block(frame, node.orelse)
     return Leaves.END
+
+
+def _goes_over_keys(node: code.For) -> bool:
+    """Whether a loop goes over the keys of a mapping, since its body asks for `mapping[key]`."""
+    path = dotted(node.iterable)
+    if not path or not isinstance(node.target, code.Name):
+        return False
+    return any(
+        isinstance(item, code.Subscript) and dotted(item.value) == path and dotted(item.key) == node.target.id
+        for item in code.walk(node.body)
+    )
 
 
 def _loop(frame: Frame, node: code.For, site: Site, iterated: Value, item: Value) -> None:
@@ -548,6 +593,10 @@ def _evaluates(frame: Frame, iterated: Value, loader: Object | None) -> bool:
     )
 
 
+_HANDFUL = 8
+"""Turns of a `range` up to which a loop inside a step repeats a part of it: critic updates, restarts."""
+
+
 def _is_small(node: code.Expression, iterated: Value) -> bool:
     """Whether a loop goes over a handful of things that are no data."""
     if isinstance(node, code.Sequence):
@@ -562,6 +611,10 @@ def _is_small(node: code.Expression, iterated: Value) -> bool:
             isinstance(iterated, Object) and iterated.type == "torch.utils.data.DataLoader"
         ):
             return True
+        if name == "range" and len(node.arguments) == 1:
+            count = node.arguments[0].value
+            if isinstance(count, code.Constant) and isinstance(count.value, int) and count.value <= _HANDFUL:
+                return True
         if name == "range":
             words = guards._words(node)
             if any(naming.ACCUMULATION.search(word) for word in words):
@@ -658,7 +711,8 @@ def _entered(frame: Frame, node: code.Expression, value: Value) -> Any:
     if value.type == "no_grad":
         return replace(where, grad=GradMode.DISABLED)
     if value.type == "enable_grad":
-        return replace(where, grad=GradMode.ENABLED)
+        # asked for in so many words: whoever writes that wants the gradients
+        return replace(where, grad=GradMode.UNKNOWN)
     if value.type == "maybe_grad":
         return replace(where, grad=GradMode.UNKNOWN)
     if value.type in ("no_sync", "accumulate"):

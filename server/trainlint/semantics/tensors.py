@@ -251,6 +251,9 @@ def move(frame: Frame, value: Tensor, given: Given, node: code.Call | None, name
         if device is None:
             return value if not named else replace(value, place=Place.UNKNOWN)
     assert device is not None
+    if device.cpu and not device.cuda and not device.proved:
+        # the device of another tensor, of which only is known that it was made on the host
+        return replace(value, place=value.place if value.place is Place.DEVICE else Place.UNKNOWN)
     note_device(frame, device)
     target = place_of(device)
     if target is Place.HOST and value.place is Place.DEVICE and node is not None:
@@ -341,6 +344,8 @@ def call_method(frame: Frame, value: Tensor, name: str, given: Given, node: code
         if node is not None and value.place is Place.DEVICE:
             sync(frame, SyncKind.COPY, node, value, receiver(node))
         return ARRAY if name == "numpy" else replace(value, place=Place.HOST, proved=True)
+    if name in library.STRING_METHODS:
+        return STRING
     if name in library.HOST_METHODS:
         return Listing(STRING) if name == "keys" else NUMBER
     handler = _METHODS.get(name)
