@@ -1,10 +1,17 @@
-"""Training projects made by a deterministic generator: as large as asked for, and the same on every machine."""
+"""Training projects made by a deterministic generator: as large as asked for, and the same on every machine.
+
+Their files are of the kinds that real repositories consist of, in about the same proportions of code, comments and
+documentation: models, data sets, losses, engines, shared tools, and scripts that train with some of each.
+"""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from string import Template
+
+from tests.bench import bodies
 
 _WORDS = """
     anchor batch channel cosine crop decay depth dropout embed epoch factor feature filter frame grid head hidden image
@@ -12,213 +19,99 @@ _WORDS = """
     ratio sample scale score segment shift smooth source span stride student target teacher token weight width window
 """
 WORDS = [word for line in _WORDS.splitlines() for word in line.split()]
+_FIELDS = ("vision", "text", "speech", "video", "graphs")
+"""Parts of the repository, which share the core and nothing else."""
+_SHARES = {"models": 0.34, "data": 0.18, "losses": 0.08, "engines": 0.14, "tools": 0.1}
+"""Of the files of a part; the rest are scripts."""
+_CORE_SHARE = 0.12
 
 
-def write_training_project(root: Path, files: int = 300, lines_in_file: int = 330, seed: int = 0) -> None:
-    """Write a repository of several training scripts over a package of models, data sets, losses and helpers.
-
-    One in eight files is a script; all others are imported by scripts or by each other.
-    """
+def write_training_project(root: Path, files: int = 300, lines_in_file: int = 345, seed: int = 0) -> None:
+    """Write a repository of several fields of work over a shared core, each with training scripts of its own."""
     choose = random.Random(seed)
-    root.mkdir(parents=True, exist_ok=True)
-    (root / "pyproject.toml").write_text('[project]\nname = "generated"\nversion = "1"\n')
-    kinds: list[tuple[str, Callable[[random.Random, list[str]], Iterator[str]]]] = [
-        ("models", _model),
-        ("data", _dataset),
-        ("losses", _loss),
-        ("tools", _tools),
-        ("engines", _engine),
-    ]
-    names: dict[str, list[str]] = {kind: [] for kind, _ in kinds}
-    (root / "generated").mkdir()
-    (root / "generated/__init__.py").write_text("")
-    for kind, _ in kinds:
-        (root / "generated" / kind).mkdir()
-        (root / "generated" / kind / "__init__.py").write_text("")
-    for number in range(files * 7 // 8):
-        kind, body = kinds[number % len(kinds)]
-        name = f"{choose.choice(WORDS)}_{number}"
-        others = [f"generated.{other}.{found}" for other in ("tools", "losses") for found in names[other][-6:]]
-        imports = choose.sample(others, min(3, len(others))) if kind in ("engines", "models") else []
-        text = _filled(choose, body, imports, lines_in_file)
-        (root / "generated" / kind / f"{name}.py").write_text(text)
-        names[kind].append(name)
-    for number in range(files - files * 7 // 8):
-        picked = [choose.choice(names[kind]) for kind in ("models", "data", "losses", "engines")]
-        (root / f"train_{number}.py").write_text(_script(*picked))
+    _start(root, "generated")
+    core = [f"core_{number}" for number in range(int(files * _CORE_SHARE))]
+    for number, name in enumerate(core):
+        imports = _imports("generated.core", choose.sample(core[:number], min(2, number)))
+        _write(
+            root / "generated/core" / f"{name}.py", _module(choose, bodies.CORE, bodies.TOOLS, imports, lines_in_file)
+        )
+    for field in _FIELDS:
+        _write_field(root, field, core, (files - len(core)) // len(_FIELDS), lines_in_file, choose)
+    for package in ("generated", "generated/core", *(f"generated/{field}" for field in _FIELDS)):
+        _write(root / package / "__init__.py", "")
 
 
-def write_plain_project(root: Path, files: int = 300, lines_in_file: int = 330, seed: int = 1) -> None:
+def write_plain_project(root: Path, files: int = 300, lines_in_file: int = 345, seed: int = 1) -> None:
     """Write a repository whose code, all but one script, never meets a training library."""
     choose = random.Random(seed)
-    root.mkdir(parents=True, exist_ok=True)
-    (root / "pyproject.toml").write_text('[project]\nname = "plain"\nversion = "1"\n')
+    _start(root, "plain")
     for number in range(files - 1):
-        folder = root / "plain" / f"part_{number % 12}"
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"module_{number}.py").write_text(_filled(choose, _tools, [], lines_in_file).replace("torch", "math"))
-    (root / "train.py").write_text("import torch\n\n" + "\n".join(_loop(choose)) + "\n")
+        text = _module(choose, bodies.PLAIN, bodies.TOOLS, [], lines_in_file)
+        _write(root / f"plain/part_{number % 12}/module_{number}.py", text)
+    _write(root / "train.py", _filled(choose, bodies.LONE_SCRIPT))
 
 
-def _filled(
-    choose: random.Random, body: Callable[[random.Random, list[str]], Iterator[str]], imports: list[str], lines: int
-) -> str:
-    text = [
-        '"""Part of a generated project."""',
-        "",
-        "import math",
-        "import os",
-        "",
-        "import torch",
-        "from torch import nn",
-    ]
-    text += [f"from {one.rpartition('.')[0]} import {one.rpartition('.')[2]}" for one in imports]
-    text += ["", ""]
-    while len(text) < lines:
-        text += body(choose, [one.rpartition(".")[2] for one in imports])
-        text += ["", ""]
-    return "\n".join(text)
+def _write_field(
+    root: Path, field: str, core: Sequence[str], files: int, lines_in_file: int, choose: random.Random
+) -> None:
+    """Write one part: a package of each kind of module, then the scripts that use them."""
+    names: dict[str, list[str]] = {}
+    for kind, share in _SHARES.items():
+        names[kind] = [f"{choose.choice(WORDS)}_{number}" for number in range(max(1, int(files * share)))]
+        for name in names[kind]:
+            imports = _imports("generated.core", choose.sample(core, min(3, len(core))))
+            if kind == "models":
+                earlier = names[kind][: names[kind].index(name)]
+                imports += _imports(f"generated.{field}.{kind}", choose.sample(earlier, min(2, len(earlier))))
+            text = _module(choose, bodies.MAIN[kind], bodies.MORE[kind], imports, lines_in_file)
+            _write(root / f"generated/{field}/{kind}/{name}.py", text)
+        listed = _imports(f"generated.{field}.{kind}", names[kind])
+        _write(root / f"generated/{field}/{kind}/__init__.py", "\n".join(listed) + "\n")
+    written = sum(map(len, names.values()))
+    for number in range(files - written):
+        picked = {f"{kind}_module": choose.choice(names[kind]) for kind in _SHARES}
+        text = _filled(choose, bodies.SCRIPT, field=field, core_module=choose.choice(core), **picked)
+        text += _more(choose, bodies.SCRIPT_MORE, lines_in_file - text.count("\n"))
+        _write(root / f"scripts/{field}/train_{field}_{number}.py", text + _filled(choose, bodies.SCRIPT_END))
 
 
-def _name(choose: random.Random) -> str:
-    return f"{choose.choice(WORDS)}_{choose.choice(WORDS)}_{choose.randrange(1000)}"
+def _start(root: Path, name: str) -> None:
+    root.mkdir(parents=True, exist_ok=True)
+    (root / "pyproject.toml").write_text(f'[project]\nname = "{name}"\nversion = "1"\n')
 
 
-def _tools(choose: random.Random, imports: list[str]) -> Iterator[str]:
-    first, second, third = (choose.choice(WORDS) for _ in range(3))
-    yield f"def {_name(choose)}({first}_path, {second}=1.0, *, {third}=None):"
-    yield f'    """Return the {first} of a {second}."""'
-    yield f"    if {third} is None:"
-    yield f'        {third} = {{"{first}": {second}, "limit": {choose.randrange(100)}}}'
-    yield f'    {first} = os.path.join({first}_path, "{second}.txt")'
-    yield "    total = 0.0"
-    yield f"    for index, value in enumerate(sorted({third}.values())):"
-    yield f"        if index % {choose.randrange(2, 9)} == 0 and value is not None:"
-    yield f"            total += math.sqrt(abs(value)) * {choose.random():.3f}  # {choose.choice(WORDS)}"
-    yield "        elif isinstance(value, str):"
-    yield '            raise ValueError(f"{value} is no number")'
-    yield f"    return [total, {first}, {second} if total > {choose.randrange(9)} else -{second}]"
+def _write(file: Path, text: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
 
 
-def _loss(choose: random.Random, imports: list[str]) -> Iterator[str]:
-    word = choose.choice(WORDS)
-    yield f"class {word.title()}Loss{choose.randrange(10_000)}(nn.Module):"
-    yield f"    def __init__(self, {word}_weight={choose.random():.2f}, eps=1e-6):"
-    yield "        super().__init__()"
-    yield f"        self.{word}_weight = {word}_weight"
-    yield "        self.eps = eps"
-    yield ""
-    yield "    def forward(self, outputs, targets):"
-    yield "        difference = (outputs - targets).abs()"
-    yield f"        {word} = torch.where(difference < self.eps, difference ** 2 / self.eps, difference - self.eps / 2)"
-    yield f"        return self.{word}_weight * {word}.mean() + {choose.random():.3f} * outputs.square().mean()"
+def _imports(package: str, names: Iterable[str]) -> list[str]:
+    return [f"from {package} import {name}" for name in names]
 
 
-def _model(choose: random.Random, imports: list[str]) -> Iterator[str]:
-    word = choose.choice(WORDS)
-    yield f"class {word.title()}Net{choose.randrange(10_000)}(nn.Module):"
-    yield f"    def __init__(self, width={choose.randrange(32, 512)}, depth={choose.randrange(2, 9)}, **options):"
-    yield "        super().__init__()"
-    yield f'        self.stem = nn.Conv2d(3, width, {choose.randrange(1, 8)}, bias=options.get("bias", True))'
-    yield "        self.layers = nn.ModuleList([nn.Linear(width, width) for _ in range(depth)])"
-    yield f"        self.{word} = nn.Parameter(torch.zeros(1, width))"
-    yield ""
-    yield "    def forward(self, x, mask=None):"
-    yield "        x = self.stem(x).flatten(2).mean(-1)"
-    yield "        for layer in self.layers:"
-    yield f"            x = torch.relu(layer(x)) + self.{word}"
-    yield "        if mask is not None:"
-    yield "            x = x * mask"
-    yield "        return x"
+def _module(choose: random.Random, head: str, more: Sequence[str], imports: Sequence[str], lines: int) -> str:
+    """A module: its imports and what others import of it, then definitions up to so many lines."""
+    text = _filled(choose, head, imports="\n".join(imports))
+    return text + _more(choose, more, lines - text.count("\n"))
 
 
-def _dataset(choose: random.Random, imports: list[str]) -> Iterator[str]:
-    word = choose.choice(WORDS)
-    yield f"class {word.title()}Dataset{choose.randrange(10_000)}(torch.utils.data.Dataset):"
-    yield "    def __init__(self, folder, transform=None):"
-    yield "        self.files = sorted(os.listdir(folder))"
-    yield "        self.transform = transform"
-    yield f"        self.{word} = {choose.randrange(1000)}"
-    yield ""
-    yield "    def __len__(self):"
-    yield "        return len(self.files)"
-    yield ""
-    yield "    def __getitem__(self, index):"
-    yield "        data = torch.load(self.files[index])"
-    yield f'        sample = {{"x": data[: self.{word}], "y": data[self.{word} :]}}'
-    yield "        return sample if self.transform is None else self.transform(sample)"
+def _more(choose: random.Random, templates: Sequence[str], lines: int) -> str:
+    parts: list[str] = []
+    count = 0
+    while count < lines:
+        parts.append("\n\n" + _filled(choose, choose.choice(templates)))
+        count += parts[-1].count("\n")
+    return "".join(parts)
 
 
-def _loop(choose: random.Random) -> Iterator[str]:
-    word = choose.choice(WORDS)
-    log_every = choose.randrange(10, 100)
-    yield f"def train_{_name(choose)}(model, loader, criterion, optimizer, device, log_every={log_every}):"
-    yield "    model.train()"
-    yield f"    total_{word} = 0.0"
-    yield "    for step, batch in enumerate(loader):"
-    yield '        x, y = batch["x"].to(device), batch["y"].to(device)'
-    yield "        loss = criterion(model(x), y)"
-    yield "        optimizer.zero_grad()"
-    yield "        loss.backward()"
-    yield "        optimizer.step()"
-    yield f"        total_{word} += loss.{choose.choice(['item()', 'detach()'])}"
-    yield "        if step % log_every == 0:"
-    yield f'            print(f"step {{step}}: {word} {{loss.item():.3f}}")'
-    yield f"    return total_{word} / max(len(loader), 1)"
-
-
-def _engine(choose: random.Random, imports: list[str]) -> Iterator[str]:
-    yield from _loop(choose)
-    yield ""
-    yield ""
-    yield f"def evaluate_{_name(choose)}(model, loader, criterion, device):"
-    yield "    model.eval()"
-    yield "    losses = []"
-    yield "    with torch.no_grad():"
-    yield "        for batch in loader:"
-    yield '            losses.append(criterion(model(batch["x"].to(device)), batch["y"].to(device)).item())'
-    yield "    return sum(losses) / max(len(losses), 1)"
-
-
-def _script(model: str, data: str, loss: str, engine: str) -> str:
-    return f'''"""A training script of a generated project."""
-
-import argparse
-
-import torch
-from torch.utils.data import DataLoader
-
-from generated.data import {data} as data
-from generated.engines import {engine} as engine
-from generated.losses import {loss} as losses
-from generated.models import {model} as models
-
-
-def first(module, prefix):
-    return next(value for name, value in vars(module).items() if name.startswith(prefix))
-
-
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--folder", default="data")
-    parser.add_argument("--epochs", type=int, default=10)
-    parser.add_argument("--workers", type=int, default=4)
-    args = parser.parse_args()
-    device = torch.device("cuda")
-    model = torch.nn.Linear(8, 8).to(device)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    loader = DataLoader(args.folder, batch_size=32, num_workers=args.workers)
-    for epoch in range(args.epochs):
-        for step, (x, y) in enumerate(loader):
-            x, y = x.to(device), y.to(device)
-            loss = (model(x) - y).square().mean()
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            if step % 50 == 0:
-                print(epoch, loss.item())
-
-
-if __name__ == "__main__":
-    main()
-'''
+def _filled(choose: random.Random, template: str, **known: str) -> str:
+    """A template with names and numbers of its own."""
+    words = {f"w{number}": word for number, word in enumerate(choose.sample(WORDS, 6))}
+    names = {
+        "Name": "".join(word.title() for word in choose.sample(WORDS, 2)) + str(choose.randrange(1000)),
+        "name": "_".join(choose.sample(WORDS, 2)) + f"_{choose.randrange(1000)}",
+    }
+    numbers = {f"n{number}": str(choose.randrange(2, 512)) for number in range(4)}
+    fractions = {f"f{number}": f"{choose.random():.3f}" for number in range(2)}
+    return Template(template.lstrip("\n")).substitute(words, **names, **numbers, **fractions, **known)
