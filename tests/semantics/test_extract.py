@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -420,3 +421,11 @@ def test_the_garbage_collector_is_left_as_it_was() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_nodes_made_by_hand_are_checked_after_a_parse() -> None:
+    for text in ("x = 1\n", "x = (\n"):
+        with suppress(SourceError):
+            extract(text)
+        with pytest.raises(cst.CSTValidationError):
+            cst.Name("")
