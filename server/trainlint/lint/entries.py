@@ -177,7 +177,8 @@ class EntryPoints:
 
     def _walk_key(self, entry: Path) -> bytes:
         name = self.files.relative(entry).encode("utf-8", "surrogateescape")
-        return self.files.digest_of(sorted(self.linker.closure(entry)), self._base, name)
+        closure = self.linker.closure(entry)
+        return self.files.digest_of((path for path in self.component.facts if path in closure), self._base, name)
 
     def _findings_key(self, entry: Path, reached: frozenset[FunctionKey]) -> bytes:
         owned = "\0".join(self.files.relative(path) for path in self.linker.owned[entry])

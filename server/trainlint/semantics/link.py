@@ -239,7 +239,7 @@ class Linker:
 
     def _is_main(self, path: Path) -> bool:
         facts = self.files[path]
-        return any('"__name__"' in line for line in facts.lines[: len(facts.unit_rows)])
+        return any('"__name__"' in line and '"__main__"' in line for line in facts.lines[: len(facts.unit_rows)])
 
     def _run_entry(self, path: Path) -> Run:
         run = Run(
