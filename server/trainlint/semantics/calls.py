@@ -694,7 +694,9 @@ def placed(frame: Frame, result: Value, place: Place, values: list[Value]) -> Va
 
 def record_forward(frame: Frame, model: Value, node: code.Call | None) -> None:
     """Keep a model's call: it matters if it turns out to stand in an evaluation loop."""
-    if node is None or frame.where.grad is GradMode.DISABLED or frame.where.root.role is Role.FORWARD:
+    if node is None or frame.where.grad is GradMode.DISABLED or frame.where.gradients_asked:
+        return
+    if frame.where.root.role is Role.FORWARD:
         return
     if frame.function is not None and frame.function.owner is not None and is_module_class(frame.function.owner):
         # a layer inside of a model: the call of the model is the one that matters
@@ -729,6 +731,21 @@ def _only_evaluates(frame: Frame) -> bool:
 
 def item_of(frame: Frame, value: Value) -> Value:
     """What one turn of a loop over `value` gets."""
+    run = frame.run
+    if run.unwrapping >= _DEEPEST_WRAPPING:
+        return UNKNOWN
+    run.unwrapping += 1
+    try:
+        return _item_of(frame, value)
+    finally:
+        run.unwrapping -= 1
+
+
+_DEEPEST_WRAPPING = 12
+"""Iterators around iterators are looked through this deep; one that returns itself has no end."""
+
+
+def _item_of(frame: Frame, value: Value) -> Value:
     if isinstance(value, Object):
         return methods.item_of_object(frame, value)
     if isinstance(value, Listing):
@@ -761,17 +778,17 @@ def _item_of_generated(frame: Frame, value: Generated) -> Value:
     if known is not None:
         return known
     run.generated_items[value] = UNKNOWN
-    outer = frame.where
-    frame.where = replace(outer, loops=())
     values: list[Value] = []
+    run.advancing += 1
     try:
         run_generated(frame, value, values.append)
     finally:
-        frame.where = outer
+        run.advancing -= 1
     found = run.generated_items[value] = join_all(values)
     loader = next((tensor.loader for tensor in tensors.tensors_in(found) if tensor.loader is not None), None)
     if loader is not None:
-        run.hand_iterated.append((loader, frame.where))
+        # whoever writes a generator without end starts the loader anew in it
+        run.hand_iterated.append((loader, replace(frame.where, loops=())))
     return found
 
 

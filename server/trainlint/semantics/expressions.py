@@ -514,14 +514,13 @@ def _compare(frame: Frame, node: code.Compare) -> Value:
         if isinstance(values[0], Tensor) and not values[0].container and numbers:
             tensors.sync(frame, SyncKind.BRANCH, node, values[0], node.left)
         return NUMBER
-    if any(_is_string(value) for value in values):
-        return NUMBER
-    for value in values:
-        if isinstance(value, Tensor) and not value.container:
-            return replace(value, keeps_graph=False, loader=None)
     folded = _folded(node.ops, values)
     if folded is not None:
         return folded
+    textual = any(_is_string(value) for value in values)
+    for value in () if textual else values:
+        if isinstance(value, Tensor) and not value.container:
+            return replace(value, keeps_graph=False, loader=None)
     positive, negative = guards.classify(node, lambda expression: evaluate_quietly(frame, expression))
     return Test(positive, negative, "") if positive or negative else NUMBER
 

@@ -116,7 +116,7 @@ def _compare(test: code.Compare, evaluate: Evaluate) -> tuple[Kinds, Kinds]:
         return _NOTHING
     operator, left, right = test.ops[0], test.left, test.comparators[0]
     equal, unequal = operator in ("==", "is", "in"), operator in ("!=", "is not", "not in")
-    if operator == "in" and _counts(last_word(left)):
+    if operator == "in" and _counts(last_word(left) or _counter_in(left)):
         return (GuardKind.INTERVAL,), ()
     modulo = (
         left

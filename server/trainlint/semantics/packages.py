@@ -87,7 +87,8 @@ def _by_package(frame: Frame, name: str, given: Given, node: code.Call | None) -
             if isinstance(value, Tensor) and node is not None:
                 tensors.sync(frame, SyncKind.READ, node, value, argument.value)
         return NUMBER
-    run_callbacks(frame, given)
+    if package not in ("functools", "inspect", "typing", "dataclasses", "contextlib", "abc"):
+        run_callbacks(frame, given)
     if package in library.TENSOR_PACKAGES:
         found = tensors.result_of(frame, given.all())
         if found is not None:

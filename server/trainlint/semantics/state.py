@@ -133,12 +133,23 @@ class Where:
     """Functions on the way from the entry point, each with the row it was called from."""
     grad: GradMode = GradMode.ENABLED
     no_sync: bool = False
+    gradients_asked: bool = False
+    """Whether `enable_grad` asks for gradients in so many words."""
     autocast: str = ""
     """dtype of the autocast in effect, or "on"; empty without one."""
 
     def guarded(self, *standing: Standing) -> Where:
         """The same circumstances under further guards."""
-        return Where(self.root, self.loops, self.guards + standing, self.calls, self.grad, self.no_sync, self.autocast)
+        return Where(
+            self.root,
+            self.loops,
+            self.guards + standing,
+            self.calls,
+            self.grad,
+            self.no_sync,
+            self.gradients_asked,
+            self.autocast,
+        )
 
     def guard_key(self) -> tuple[tuple[GuardKind, int], ...]:
         """What of the guards makes a difference to how often code runs."""
@@ -325,6 +336,10 @@ class Run:
     datasets_seen: set[int] = field(default_factory=set)
     quiet: dict[tuple[object, ...], Value] = field(default_factory=dict)
     """Results of calls, by function and arguments alone, that left nothing behind that depends on where they stand."""
+    unwrapping: int = 0
+    """How many iterators around iterators are being looked through."""
+    advancing: int = 0
+    """How many generators are being advanced by hand: their loops turn with the loop that advances them."""
     generated_items: dict[Value, Value] = field(default_factory=dict)
     """What generators that are advanced by hand yield."""
     passed_up: dict[int, Any] = field(default_factory=dict)

@@ -247,8 +247,8 @@ def _if(frame: Frame, node: code.If) -> Leaves:
     positive, negative = guards.classify(
         node.test, lambda item: expressions.evaluate_quietly(frame, item), frame.run.rank_names
     )
-    if _latches(node):
-        positive = (*positive, GuardKind.FIRST)
+    if not positive and _latches(frame, node):
+        positive = (GuardKind.FIRST,)
     elif not positive:
         positive = _undecided(frame, node.test)
         if not positive and _skips_turn(node.body):
@@ -271,15 +271,32 @@ def _if(frame: Frame, node: code.If) -> Leaves:
     return Leaves.END
 
 
-def _latches(node: code.If) -> bool:
+def _latches(frame: Frame, node: code.If) -> bool:
     """Whether a branch turns off its own condition, so that it is taken once: `if not warned: warned = True`."""
-    tested = {dotted(item) for item in code.walk(node.test) if isinstance(item, code.Name | code.Attribute)} - {""}
+    tested = _lasting_names(frame, node.test)
     if not tested:
         return False
     assigned = {
         dotted(target) for item in code.walk(node.body) if isinstance(item, code.Assign) for target in item.targets
     }
     return bool(tested & assigned)
+
+
+def _lasting_names(frame: Frame, test: code.Expression) -> set[str]:
+    """The variables that a condition asks and that keep their value from one step to the next: attributes, globals,
+    what was bound before the loop."""
+    if isinstance(test, code.Unary):
+        return _lasting_names(frame, test.operand)
+    if isinstance(test, code.Boolean):
+        return set().union(*(_lasting_names(frame, part) for part in test.values))
+    if isinstance(test, code.Compare):
+        return set().union(*(_lasting_names(frame, part) for part in (test.left, *test.comparators)))
+    if isinstance(test, code.Attribute):
+        return {dotted(test)} - {""}
+    if isinstance(test, code.Name):
+        bound_before = bool(frame.before_loops) and test.id in frame.before_loops[-1]
+        return {test.id} if bound_before or test.id in frame.globals | frame.nonlocals else set()
+    return set()
 
 
 def _skips_turn(body: code.Block) -> bool:
@@ -501,9 +518,10 @@ def _goes_over_keys(node: code.For) -> bool:
 
 
 def _loop(frame: Frame, node: code.For, site: Site, iterated: Value, item: Value) -> None:
-    loop = _open(frame, site, iterated, _is_small(node.iterable, iterated), _counter_of(node))
+    repeats = _is_handful(node.iterable) and any(loop.over_data for loop in frame.where.loops)
+    loop = _open(frame, site, iterated, repeats or _is_small(node.iterable, iterated), _counter_of(node))
     loader = calls.loader_in(iterated)
-    if loader is not None:
+    if loader is not None and not frame.run.advancing:
         records.note_loop(frame, loop, loader, _loader_text(node.iterable))
     outer = frame.where
     frame.before_loops.append(frozenset(frame.variables))
@@ -578,6 +596,8 @@ def _open(frame: Frame, site: Site, iterated: Value, small: bool, counter: str) 
         loop.over_data = found is not None
         loop.in_evaluation = _evaluates(frame, iterated, found) or (frame.evaluating and found is None)
         loop.where = where
+        if frame.run.advancing:
+            loop.small, loop.over_data, loop.loader, loop.in_evaluation = True, False, None, False
         frame.run.loops[key] = loop
     loop.counter = counter or loop.counter
     return loop
@@ -597,6 +617,14 @@ _HANDFUL = 8
 """Turns of a `range` up to which a loop inside a step repeats a part of it: critic updates, restarts."""
 
 
+def _is_handful(node: code.Expression) -> bool:
+    """`range(5)`: inside a loop over data, a part of the step that is repeated."""
+    if not (isinstance(node, code.Call) and dotted(node.function) == "range" and len(node.arguments) == 1):
+        return False
+    count = node.arguments[0].value
+    return isinstance(count, code.Constant) and isinstance(count.value, int) and count.value <= _HANDFUL
+
+
 def _is_small(node: code.Expression, iterated: Value) -> bool:
     """Whether a loop goes over a handful of things that are no data."""
     if isinstance(node, code.Sequence):
@@ -611,10 +639,6 @@ def _is_small(node: code.Expression, iterated: Value) -> bool:
             isinstance(iterated, Object) and iterated.type == "torch.utils.data.DataLoader"
         ):
             return True
-        if name == "range" and len(node.arguments) == 1:
-            count = node.arguments[0].value
-            if isinstance(count, code.Constant) and isinstance(count.value, int) and count.value <= _HANDFUL:
-                return True
         if name == "range":
             words = guards._words(node)
             if any(naming.ACCUMULATION.search(word) for word in words):
@@ -712,7 +736,7 @@ def _entered(frame: Frame, node: code.Expression, value: Value) -> Any:
         return replace(where, grad=GradMode.DISABLED)
     if value.type == "enable_grad":
         # asked for in so many words: whoever writes that wants the gradients
-        return replace(where, grad=GradMode.UNKNOWN)
+        return replace(where, grad=GradMode.ENABLED, gradients_asked=True)
     if value.type == "maybe_grad":
         return replace(where, grad=GradMode.UNKNOWN)
     if value.type in ("no_sync", "accumulate"):

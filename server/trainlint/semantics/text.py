@@ -33,7 +33,9 @@ def _render(node: object, depth: int) -> str:
         case code.Constant():
             return repr(node.value).replace("'", '"') if isinstance(node.value, str) else repr(node.value)
         case code.Attribute():
-            return f"{_render(node.value, deeper)}.{node.name}"
+            compound = isinstance(node.value, code.Binary | code.Boolean | code.Compare | code.Unary | code.Conditional)
+            inner = _render(node.value, deeper)
+            return f"({inner}).{node.name}" if compound else f"{inner}.{node.name}"
         case code.Call():
             return f"{_render(node.function, deeper)}({', '.join(_argument(a, deeper) for a in node.arguments)})"
         case code.Subscript():
