@@ -71,8 +71,9 @@ class DeprecatedAmp(Rule):
     every device, and code that is to run on another accelerator need not be changed.
 
     ## When it is fine
-    Branches for older releases: `try`/`except ImportError`, version tests. Projects that admit a torch without the
-    replacement (`torch.amp.autocast` came with 1.10, `GradScaler` with 2.3, `custom_fwd` and `custom_bwd` with 2.4).
+    Branches for older releases: `try`/`except ImportError`, version tests. Projects whose dependencies stop below the
+    torch that has the replacement, as `torch<2.3` does (`torch.amp.autocast` came with 1.10, `GradScaler` with 2.3,
+    `custom_fwd` and `custom_bwd` with 2.4).
 
     ## Example
     ```python
@@ -96,6 +97,9 @@ class DeprecatedAmp(Rule):
     Safe for calls and decorators: the deprecated names pass their arguments on to the new ones. Positional arguments
     are passed by keyword, since the device comes first now. Unsafe where a name is kept or handed on without being
     called, because later calls may pass arguments by position. Imports are added and dropped as needed.
+
+    The fixed code needs the torch that has the replacement. Where the dependencies admit older ones as well, as
+    `torch>=1.8` does, raise their lower bound, or set `torch-version` to the release that the code must run with.
 
     ## How the probe confirms it
     It does not: nothing is measured about a name.
@@ -344,9 +348,9 @@ class DeprecatedAmp(Rule):
         return Fix(applicability, f"Use {replacement.function}", recipes)
 
 
-def _is_available(replacement: Replacement, oldest: tuple[int, int] | None) -> bool:
-    """Whether every torch that the project admits has the replacement."""
-    return oldest is None or oldest >= replacement.since
+def _is_available(replacement: Replacement, torch: tuple[int, int] | None) -> bool:
+    """Whether the torch that the project runs on, as far as it says, has the replacement."""
+    return torch is None or torch >= replacement.since
 
 
 def _device(use: NameUse) -> str:

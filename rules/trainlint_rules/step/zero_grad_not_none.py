@@ -21,7 +21,7 @@ class ZeroGradNotNone(Rule):
 
     ## What it does
     Reports `zero_grad(set_to_none=False)` and `p.grad.zero_()` in loops over parameters, at every step; and a plain
-    `zero_grad()` where the project admits a torch older than 2.0, whose default that was.
+    `zero_grad()` where the project's dependencies stop below torch 2.0, until which that was the default.
 
     ## Why it is slow
     Filling every gradient writes the whole gradient memory once more, and the backward pass then reads and adds to it
@@ -230,5 +230,5 @@ def _fills(call: Call, project: Project) -> bool:
         return isinstance(call.receiver, Tensor) and call.receiver.gradient
     if call.arguments.constant("set_to_none") is False:
         return True
-    oldest = project.torch_version
-    return oldest is not None and HAS_SET_TO_NONE <= oldest < NONE_BY_DEFAULT and call.arguments.absent("set_to_none")
+    torch = project.torch_version
+    return torch is not None and HAS_SET_TO_NONE <= torch < NONE_BY_DEFAULT and call.arguments.absent("set_to_none")

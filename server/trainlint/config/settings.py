@@ -80,7 +80,7 @@ class Settings(BaseModel):
     loader_factories: Patterns = ()
     """Names of functions that return a DataLoader."""
     torch_version: Annotated[str, Field(pattern=TORCH_VERSION)] | None = None
-    """The lowest PyTorch release that the code must run with, as "2.4". Default: that of the project's dependencies."""
+    """The newest PyTorch release that the code runs with, as "2.4". Default: the upper bound in its dependencies."""
     require_suppression_reason: StrictBool = False
     """Report suppression comments that do not say why (TL004)."""
     plugins: Patterns | None = None

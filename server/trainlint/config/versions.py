@@ -1,4 +1,4 @@
-"""The lowest PyTorch release that a project admits, read from its dependencies."""
+"""The newest PyTorch release that a project admits, read from its dependencies."""
 
 from __future__ import annotations
 
@@ -15,39 +15,83 @@ Release: TypeAlias = tuple[int, int]
 
 _SIZE_LIMIT = 1024 * 1024
 """Bytes; what is larger is no hand-written list of dependencies."""
-_REQUIREMENT = re.compile(r"\s*(?:pytorch|torch)\s*(?:\[[^\]]*\])?\s*(?P<specifiers>[^;#@]*)", re.IGNORECASE)
-_NAME_END = re.compile(r"\s*(?:pytorch|torch)(?![\w.-])", re.IGNORECASE)
-_SPECIFIER = re.compile(r"(?P<operator>===|==|>=|<=|~=|!=|\^|~|=|>|<)?\s*v?(?P<major>\d+)(?:\.(?P<minor>\d+))?")
-_LOWER_BOUNDS = frozenset({"===", "==", ">=", "~=", "^", "~", "=", ">"})
+_LAST_MINOR = {0: 4, 1: 13}
+"""By major version, the last minor release of a series that has ended."""
+_MINOR_STILL_OPEN = 99
+"""The last minor release of a series that still grows: above every minor that torch has had."""
+_REQUIREMENT = re.compile(
+    r"\s*(?:pytorch|torch)(?![\w.-])\s*(?:\[[^\]]*\])?\s*(?P<specifiers>[^;#@]*)",
+    re.IGNORECASE,
+)
+_OPTION_OF_PIP = re.compile(r"\s-")
+_SPECIFIER = re.compile(
+    r"(?:(?P<operator>===|==|>=|<=|~=|!=|\^|~|=|>|<)\s*|(?<![\w.*+<>=~!^-]))"
+    r"v?(?P<major>\d+)(?:\.(?P<minor>\d+|\*)(?:\.(?P<patch>\d+|\*))?)?[\w.*+-]*"
+)
+_NO_UPPER_BOUND = frozenset({">", ">=", "!="})
 
 
-def lowest_torch(root: Path, setting: str | None = None) -> Release | None:
-    """The lowest torch release that a project admits: what the setting says, else the lowest that `pyproject.toml`,
-    `setup.cfg` or a `requirements*.txt` in the folder admits; None where none of them says. Never fails on a file
-    that is broken, since it may be another tool's."""
+def newest_torch(root: Path, setting: str | None = None) -> Release | None:
+    """The newest torch release that a project admits: what the setting says, else the largest upper bound in
+    `pyproject.toml`, `setup.cfg` and the `requirements*.txt` of the folder; None where one of their requirements on
+    torch is open above, or where there is none. Never fails on a file that is broken, since it may be another
+    tool's."""
     if setting is not None:
         major, minor = setting.split(".")[:2]
         return int(major), int(minor)
-    bounds = [bound for text in _requirements(root) if (bound := lower_bound(text)) is not None]
-    return min(bounds, default=None)
+    found = (_REQUIREMENT.match(text) for text in _requirements(root))
+    return _largest([_upper_bound(match["specifiers"]) for match in found if match])
 
 
-def lower_bound(requirement: str) -> Release | None:
-    """The lowest release that a requirement admits, if it is one of torch and bounds it from below."""
-    if not _NAME_END.match(requirement):
+def _upper_bound(specifiers: str) -> Release | None:
+    """The newest release that specifiers such as `>=2.1,<3` or Poetry's `^1.13 || ^2.1` admit; None where they are open
+    above."""
+    before_options = _OPTION_OF_PIP.split(specifiers, maxsplit=1)[0]
+    return _largest([_smallest_bound(choice) for choice in before_options.replace("||", "|").split("|")])
+
+
+def _smallest_bound(specifiers: str) -> Release | None:
+    """The newest release that all of the specifiers admit; None where they are open above."""
+    bounds = (_bound_of(found) for found in _SPECIFIER.finditer(specifiers))
+    return min((bound for bound in bounds if bound is not None), default=None)
+
+
+def _largest(bounds: list[Release | None]) -> Release | None:
+    """The largest bound; None where one of them is open or there are none."""
+    known = [bound for bound in bounds if bound is not None]
+    return max(known, default=None) if len(known) == len(bounds) else None
+
+
+def _bound_of(specifier: re.Match[str]) -> Release | None:
+    """The newest release that a specifier admits; None where it is open above."""
+    operator = specifier["operator"] or "=="
+    if operator in _NO_UPPER_BOUND:
         return None
-    found = _REQUIREMENT.match(requirement)
-    return _bound_of(found["specifiers"]) if found else None
+    major, minor = int(specifier["major"]), _number(specifier["minor"])
+    if operator == "<":
+        return (major, minor or 0) if _number(specifier["patch"]) else _release_before(major, minor or 0)
+    if specifier["minor"] == "*" or (minor is None and operator in ("~", "~=", "^")):
+        return _last_of(major)
+    if (operator == "^" and major > 0) or (operator == "~=" and specifier["patch"] is None):
+        return _last_of(major)
+    return major, minor or 0
 
 
-def _bound_of(specifiers: str) -> Release | None:
-    """The highest of the lower bounds in a list of specifiers such as `>=2.1,<3`."""
-    bounds = []
-    for part in specifiers.strip().strip("()").split(","):
-        found = _SPECIFIER.match(part.strip())
-        if found and (found["operator"] or "==") in _LOWER_BOUNDS:
-            bounds.append((int(found["major"]), int(found["minor"] or 0)))
-    return max(bounds, default=None)
+def _number(part: str | None) -> int | None:
+    """The number in a part of a version; None for one that is left out or `*`."""
+    return None if part in (None, "*") else int(part)
+
+
+def _release_before(major: int, minor: int) -> Release:
+    """The last release below a version; the version itself where none is below."""
+    if minor > 0:
+        return major, minor - 1
+    return _last_of(major - 1) if major > 0 else (major, minor)
+
+
+def _last_of(major: int) -> Release:
+    """The last minor release of a major version."""
+    return major, _LAST_MINOR.get(major, _MINOR_STILL_OPEN)
 
 
 def _requirements(root: Path) -> Iterator[str]:
@@ -91,8 +135,7 @@ def _of_poetry(dependencies: dict[str, object]) -> Iterator[str]:
         choices = constraint if isinstance(constraint, list) else [constraint]
         for choice in choices:
             version = choice.get("version") if isinstance(choice, dict) else choice
-            if isinstance(version, str):
-                yield f"{name} {version}"
+            yield f"{name} {version}" if isinstance(version, str) else name
 
 
 def _of_setup_cfg(text: str) -> Iterator[str]:

@@ -214,7 +214,7 @@ def _parses(text: str) -> bool:
 
 
 def _link_options(governing: Governing, root: Path) -> LinkOptions:
-    from trainlint.config.versions import lowest_torch
+    from trainlint.config.versions import newest_torch
     from trainlint.semantics.link import LinkOptions
 
     settings = governing.resolved.settings
@@ -225,5 +225,5 @@ def _link_options(governing: Governing, root: Path) -> LinkOptions:
         sync_functions=settings.sync_functions,
         rank_guards=settings.rank_guards,
         loader_factories=settings.loader_factories,
-        torch_version=lowest_torch(root, settings.torch_version),
+        torch_version=newest_torch(root, settings.torch_version),
     )

@@ -159,7 +159,7 @@ def _guarded(failures: list[Failure], what: str, where: str, action: Callable[[]
 
 
 def _holds_for(rule: Rule, torch: tuple[int, int] | None) -> bool:
-    """Whether a rule holds for the lowest torch release that the project admits."""
+    """Whether a rule holds for the torch that the project runs on, as far as it says."""
     first, last = rule.torch
     if torch is None:
         return True

@@ -103,6 +103,7 @@ class LinkOptions:
     loader_factories: tuple[str, ...] = ()
     """Names of functions that return a DataLoader."""
     torch_version: tuple[int, int] | None = None
+    """Newest torch release that the project admits; None where nothing bounds it from above."""
 
 
 def link(files: Mapping[Path, ModuleFacts], options: LinkOptions | None = None) -> Project:

@@ -457,7 +457,7 @@ class Project:
     name_uses: list[NameUse] = field(default_factory=list)
     environment: list[EnvironmentSetting] = field(default_factory=list)
     torch_version: tuple[int, int] | None = None
-    """Lowest torch release that the project admits; None where it does not say."""
+    """Newest torch release that the project admits; None where nothing bounds it from above."""
 
     def extend(self, other: Project) -> None:
         """Take over the records of another entry point."""
