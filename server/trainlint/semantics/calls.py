@@ -160,9 +160,21 @@ def _call_choice(frame: Frame, callee: Choice, given: Given, node: code.Call | N
 
 
 def _call_bound(frame: Frame, callee: Bound, given: Given, node: code.Call | None) -> Value:
-    if frame.where.loops and isinstance(callee.receiver, Instance) and frame.function is not callee.function:
-        note_change(frame, callee.receiver)
-    return call_function(frame, callee.function, replace(given, positional=[callee.receiver, *given.positional]), node)
+    receiver = callee.receiver
+    if frame.where.loops and isinstance(receiver, Instance) and frame.function is not callee.function:
+        note_change(frame, receiver)
+    if (
+        isinstance(receiver, Instance)
+        and is_tokenizer(receiver.cls)
+        and isinstance(callee.function.define, code.Define)
+    ):
+        name = callee.function.define.name
+        if name in library.ENCODING_METHODS and frame.function is not None and frame.function.owner is not receiver.cls:
+            methods.record_tokenization(frame, "bpe", name, given, node, receiver.cls.qualname)
+    if isinstance(receiver, Instance) and is_optimizer(receiver) and frame.function is not callee.function:
+        if callee.function.qualname.endswith(".step"):
+            mark_update(frame, node)
+    return call_function(frame, callee.function, replace(given, positional=[receiver, *given.positional]), node)
 
 
 def note_change(frame: Frame, instance: Instance) -> None:
@@ -418,8 +430,34 @@ def bind_arguments(frame: Frame, function: Function, given: Given) -> dict[str, 
 
 
 _TELLING = frozenset(
-    """cuda cpu mps xpu cuda:0 auto max_length longest gloo nccl mpi train val valid validation test eval training
-    bf16 fp16 bfloat16 float16 no_sync model optimizer scheduler""".split()
+    [
+        "cuda",
+        "cpu",
+        "mps",
+        "xpu",
+        "cuda:0",
+        "auto",
+        "max_length",
+        "longest",
+        "gloo",
+        "nccl",
+        "mpi",
+        "train",
+        "val",
+        "valid",
+        "validation",
+        "test",
+        "eval",
+        "training",
+        "bf16",
+        "fp16",
+        "bfloat16",
+        "float16",
+        "no_sync",
+        "model",
+        "optimizer",
+        "scheduler",
+    ]
 )
 """Strings whose exact value a function may pass on to where a rule asks for it; every other one is just a string, so
 that calls that differ in nothing else count as one."""
@@ -460,9 +498,8 @@ def guard_function(frame: Frame, function: Function) -> Value:
         body = frame.run.body(function.module, define.body)  # type: ignore[arg-type]
         returns = [item for item in body if isinstance(item, code.Return)]
         if len(body) <= 4 and len(returns) == 1 and returns[0].value is not None:
-            home = Frame(
-                frame.run, function.module, frame.where, function.row, function.qualname, {}, _closure(function)
-            )  # type: ignore[arg-type]
+            module: Any = function.module
+            home = Frame(frame.run, module, frame.where, function.row, function.qualname, {}, _closure(function))
             positive, negative = guards.classify(
                 returns[0].value,
                 lambda node: expressions.evaluate_quietly(home, node) if isinstance(node, code.Name) else UNKNOWN,
@@ -502,6 +539,10 @@ def library_bases(cls: Class, depth: int = 0) -> set[str]:
 
 def is_module_class(cls: Class) -> bool:
     return any(name in library.MODULE_BASES or library.is_module_class(name) for name in library_bases(cls))
+
+
+def is_optimizer(value: Instance) -> bool:
+    return any(library.is_optimizer_class(name) for name in library_bases(value.cls))
 
 
 def is_module(value: Value) -> bool:
@@ -788,7 +829,7 @@ def _item_of_generated(frame: Frame, value: Generated) -> Value:
     loader = next((tensor.loader for tensor in tensors.tensors_in(found) if tensor.loader is not None), None)
     if loader is not None:
         # whoever writes a generator without end starts the loader anew in it
-        run.hand_iterated.append((loader, replace(frame.where, loops=())))
+        run.hand_iterated.append((loader, replace(frame.where, loops=()), True))
     return found
 
 
@@ -879,14 +920,15 @@ def assign(frame: Frame, target: code.Expression, value: Value) -> None:
 
 def _assign_items(frame: Frame, targets: tuple[code.Expression, ...], value: Value) -> None:
     if isinstance(value, Choice):
-        value = join_all(value.options)
+        spread = [option for option in value.options if isinstance(option, Tuple) and len(option.items) == len(targets)]
+        value = join_all(spread) if len(spread) == len(value.options) else Listing(item_of(frame, value))
     if (
         isinstance(value, Tuple)
         and len(value.items) == len(targets)
         and not any(isinstance(target, code.Starred) for target in targets)
     ):
-        for target, item in zip(targets, value.items, strict=True):
-            assign(frame, target, item)
+        for target, part in zip(targets, value.items, strict=True):
+            assign(frame, target, part)
         return
     item: Value
     if isinstance(value, Tensor):

@@ -409,7 +409,7 @@ class ImportFrom(Node):
 
 
 class Define(Node):
-    """A `def`: `body` is the index of its body among `ModuleFacts.bodies`; `at` spans the header, decorators excluded."""
+    """A `def`: `body` is the index of its body in `ModuleFacts`; `at` spans the header, decorators excluded."""
 
     name: str
     decorators: tuple[Expression, ...]
@@ -434,7 +434,7 @@ class DefineClass(Node):
 
 
 class Member(Node):
-    """One statement of a class body, a unit of its own: `row` is its first row, counted as the class's own places are."""
+    """One statement of a class body, a unit of its own: `row` is its first row, counted as the class's places are."""
 
     row: int
     statement: Statement

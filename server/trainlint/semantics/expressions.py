@@ -160,13 +160,20 @@ def _instance_attribute(frame: Frame, base: Instance, name: str) -> Value:
         return base.cls
     if name == "training":
         return Test((GuardKind.TRAINING,), (GuardKind.EVALUATION,), "self.training")
-    inferred = _framework_attribute(base, name)
+    inferred = _framework_attribute(frame, base, name)
     return inferred if inferred is not None else UNKNOWN
 
 
-def _framework_attribute(base: Instance, name: str) -> Value | None:
+def _parameter_groups(frame: Frame) -> Value:
+    parameters = Listing(Tensor(assumed_place(frame), proved=False))
+    return Listing(Table((("params", parameters),), OBJECT))
+
+
+def _framework_attribute(frame: Frame, base: Instance, name: str) -> Value | None:
     """What a framework's base class gives an instance of the project's class."""
     names = calls.library_bases(base.cls)
+    if name == "param_groups" and any(library.is_optimizer_class(one) for one in names):
+        return _parameter_groups(frame)
     if library.LIGHTNING_MODULE in names:
         if name == "global_rank":
             return Host("rank")
@@ -233,7 +240,7 @@ def _layer_attribute(base: Object, name: str) -> Value:
 
 
 _OBJECT_ATTRIBUTES: dict[tuple[str, str], Callable[[Object], Value]] = {
-    ("torch.utils.data.DataLoader", "dataset"): lambda base: base.fact.dataset if base.fact is not None else UNKNOWN,  # type: ignore[union-attr]
+    ("torch.utils.data.DataLoader", "dataset"): lambda base: _dataset_of(base),
     ("torch.utils.data.DataLoader", "sampler"): lambda base: sampler_of(base),
     ("torch.utils.data.DataLoader", "batch_sampler"): lambda base: sampler_of(base),
     ("torch.utils.data.DataLoader", "batch_size"): lambda base: NUMBER,
@@ -253,6 +260,11 @@ _OBJECT_ATTRIBUTES: dict[tuple[str, str], Callable[[Object], Value]] = {
     ),
     ("torch.optim.Optimizer", "param_groups"): lambda base: Listing(Table((), OBJECT)),
 }
+
+
+def _dataset_of(loader: Object) -> Value:
+    dataset = getattr(loader.fact, "dataset", None)
+    return dataset if dataset is not None else UNKNOWN
 
 
 def sampler_of(loader: Object) -> Value:
@@ -719,4 +731,4 @@ for _node_type, _evaluator in (
     (code.Starred, _starred),
     (code.Walrus, _walrus),
 ):
-    _EVALUATORS[code.NODE_TYPES.index(_node_type)] = _evaluator  # type: ignore[assignment]
+    _EVALUATORS[code.NODE_TYPES.index(_node_type)] = _evaluator

@@ -279,7 +279,7 @@ def _listed(value: Value) -> list[Value]:
     if isinstance(value, Tuple):
         return list(value.items)
     if isinstance(value, Listing):
-        return [option for option in options(value.item)]
+        return list(options(value.item))
     return [value]
 
 
@@ -318,10 +318,8 @@ def run_lightning_object(frame: Frame, instance: Instance) -> None:
         for name in hooks:
             member = calls.find_member(instance.cls, name)
             if isinstance(member, Function):
-                first = (
-                    [batch, NUMBER] if name in ("training_step", "validation_step", "test_step", "predict_step") else []
-                )
-                arguments = [] if callback else first
+                takes_batch = name in ("training_step", "validation_step", "test_step", "predict_step")
+                arguments: list[Value] = [batch, NUMBER] if takes_batch and not callback else []
                 run_as(frame, role, Bound(member, instance), arguments)
 
 

@@ -14,14 +14,66 @@ from trainlint.semantics.facts import ModuleFacts
 
 _QUOTED = re.compile(r'"([A-Za-z_]\w*)"')
 _SPEAKING = frozenset(
-    """item tolist numpy cpu cuda to float int bool print log info warning debug error exception backward step zero_grad
-    synchronize empty_cache collect save load tokenizer tokenize encode encode_plus batch_encode_plus word_tokenize
-    DataLoader DistributedDataParallel DDP DataParallel data_parallel parallel_apply equal
-    allclose write add_scalar add_image wandb tensor as_tensor FloatTensor LongTensor
-    barrier all_reduce all_gather environ set_detect_anomaly detect_anomaly get_scale GradScaler no_sync""".split()
+    [
+        "item",
+        "tolist",
+        "numpy",
+        "cpu",
+        "cuda",
+        "to",
+        "float",
+        "int",
+        "bool",
+        "print",
+        "log",
+        "info",
+        "warning",
+        "debug",
+        "error",
+        "exception",
+        "backward",
+        "step",
+        "zero_grad",
+        "synchronize",
+        "empty_cache",
+        "collect",
+        "save",
+        "load",
+        "tokenizer",
+        "tokenize",
+        "encode",
+        "encode_plus",
+        "batch_encode_plus",
+        "word_tokenize",
+        "DataLoader",
+        "DistributedDataParallel",
+        "DDP",
+        "DataParallel",
+        "data_parallel",
+        "parallel_apply",
+        "equal",
+        "allclose",
+        "write",
+        "add_scalar",
+        "add_image",
+        "wandb",
+        "tensor",
+        "as_tensor",
+        "FloatTensor",
+        "LongTensor",
+        "barrier",
+        "all_reduce",
+        "all_gather",
+        "environ",
+        "set_detect_anomaly",
+        "detect_anomaly",
+        "get_scale",
+        "GradScaler",
+        "no_sync",
+    ]
 )
 """Names of calls that rules speak about, or that lead to such."""
-_REDUCING = frozenset("sum mean max min norm abs any all isnan isinf isfinite".split())
+_REDUCING = frozenset(["sum", "mean", "max", "min", "norm", "abs", "any", "all", "isnan", "isinf", "isfinite"])
 _CONDITIONS = (",28]", ",30]", ",36]", ",12]")
 _FOR, _SLICE = ",29]", ",5]"
 """How the lowered nodes of conditions, of a loop and of a slice end in their JSON."""

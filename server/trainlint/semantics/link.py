@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from trainlint.semantics import calls, code, contexts, frameworks, library, names, naming, records, statements
+from trainlint.semantics.context import Context
 from trainlint.semantics.facts import ModuleFacts
 from trainlint.semantics.interest import Interest
 from trainlint.semantics.modules import ModuleMap
@@ -520,11 +521,11 @@ class _Finisher:
         for loader, training in run.framework_loaders:
             region = Region.TRAINING if training else Region.EVALUATION
             loader.uses.append(LoaderUse(loader.site, region, training, loader.context))
-        for loader, where in run.hand_iterated:
+        for loader, where, again in run.hand_iterated:
             context = contexts.context_of(where, run.entry)
-            self._use_by_hand(loader, context, where)
+            self._use_by_hand(loader, context, where, again)
 
-    def _use_by_hand(self, loader: Loader, context: Any, where: Where) -> None:
+    def _use_by_hand(self, loader: Loader, context: Context, where: Where, again: bool) -> None:
         if any(use.region is Region.TRAINING for use in loader.uses):
             return
         evaluation = context.region is Region.EVALUATION or (
@@ -532,7 +533,7 @@ class _Finisher:
         )
         region = Region.EVALUATION if evaluation or not self.run.entry.trains else Region.TRAINING
         rare = any(guard.kind is GuardKind.EXCEPTIONAL for guard in where.guards)
-        restarts = any(loop.holds_steps for loop in where.loops) and not rare
+        restarts = again or (any(loop.holds_steps for loop in where.loops) and not rare)
         loader.uses.append(LoaderUse(loader.site, region, restarts, context))
 
     def _finish_loops(self) -> None:

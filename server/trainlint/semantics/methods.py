@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainlint.semantics import calls, code, expressions, frameworks, library, naming, packages, records, tensors
-from trainlint.semantics.project import Call, Report, ReportKind, SyncKind, Tokenization, TokenizerWork
+from trainlint.semantics.project import Call, Loader, Report, ReportKind, SyncKind, Tokenization, TokenizerWork
 from trainlint.semantics.state import Frame, Role, WrappedModel
 from trainlint.semantics.text import dotted
 from trainlint.semantics.values import (
@@ -20,6 +20,7 @@ from trainlint.semantics.values import (
     Bound,
     Choice,
     Const,
+    DeviceValue,
     Function,
     Host,
     Instance,
@@ -241,7 +242,7 @@ def _model_place(frame: Frame, place: Place, name: str, given: Given) -> Place:
     if name == "cpu":
         return Place.HOST
     if name == "cuda" or name == "xpu":
-        tensors.note_device(frame, tensors.DeviceValue(cuda=True))
+        tensors.note_device(frame, DeviceValue(cuda=True))
         return Place.DEVICE
     if name not in ("to", "to_empty"):
         return place
@@ -471,17 +472,12 @@ def item_of_object(frame: Frame, value: Object) -> Value:
 
 def _batch(loader: Object) -> Value:
     """One batch of a loader: a collection of host tensors, until it is moved."""
-    fact = loader.fact
-    pinned = (
-        fact is not None
-        and getattr(fact, "arguments", None) is not None
-        and fact.arguments.constant("pin_memory") is True
-    )
-    prepared = fact is not None and getattr(fact, "prepared_by", None) is not None
+    fact = loader.fact if isinstance(loader.fact, Loader) else None
+    pinned = fact is not None and fact.arguments.constant("pin_memory") is True
+    prepared = fact is not None and fact.prepared_by is not None
     place = Place.DEVICE if prepared or loader.place is Place.DEVICE else Place.HOST
-    return Tensor(
-        place=place, proved=loader.proved or place is Place.DEVICE, loader=fact, pinned=pinned, container=True
-    )  # type: ignore[arg-type]
+    proved = loader.proved or place is Place.DEVICE
+    return Tensor(place=place, proved=proved, loader=fact, pinned=pinned, container=True)
 
 
 # ---------------------------------------------------------------------------------------------- loggers, trackers
@@ -694,7 +690,7 @@ def _unknown_method(frame: Frame, receiver: Value, name: str, given: Given, node
 
 def _unknown_moved(frame: Frame, name: str, given: Given) -> Value:
     if name == "cuda":
-        tensors.note_device(frame, tensors.DeviceValue(cuda=True))
+        tensors.note_device(frame, DeviceValue(cuda=True))
         return Tensor(Place.DEVICE, proved=False, container=True)
     device, _ = tensors.target_of(given)
     if device is None:

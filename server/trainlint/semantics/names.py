@@ -111,7 +111,7 @@ class _Scan:
         full = f"{name}.{rest}" if name and rest else name
         if full is None or not full.startswith(WATCHED_PREFIXES):
             return
-        start, column, end, end_column = code.unpack(node.at)  # type: ignore[union-attr]
+        start, column, end, end_column = code.unpack(node.at)
         site = Site(self.path, row + start, column, row + end, end_column, symbol)
         if first in self.guarded:
             under = (*under, GuardKind.EXCEPTIONAL)

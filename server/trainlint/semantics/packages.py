@@ -481,7 +481,7 @@ def _spawn(frame: Frame, given: Given, node: code.Call | None) -> Value:
     spawned = "target" not in given.keywords
     if spawned:
         passed.insert(0, Host("rank"))
-    if target is not None and (isinstance(target, Function | Bound | Partial) or isinstance(target, Instance)):
+    if target is not None and (isinstance(target, Function | Bound | Partial | Instance)):
         calls.call(frame, target, calls.Given(passed, complete=isinstance(arguments, Tuple)), node)
     return OBJECT
 
@@ -552,6 +552,9 @@ _EXACT: dict[str, Call] = {
     "torch.cuda.CUDAGraph": lambda frame, given, node: _wants_fixed_shapes(frame),
     "torch.cuda.make_graphed_callables": lambda frame, given, node: _wants_fixed_shapes(frame),
     "torch.nn.SyncBatchNorm.convert_sync_batchnorm": _first_argument,
+    "torchvision.transforms.Compose": lambda frame, given, node: _transform(given),
+    "torchvision.transforms.v2.Compose": lambda frame, given, node: _transform(given),
+    "torchvision.transforms.Lambda": lambda frame, given, node: _transform(given),
     "itertools.cycle": _iterates,
     "itertools.islice": _iterates,
     "itertools.chain": _iterates,
@@ -613,6 +616,8 @@ def _track(frame: Frame, name: str, given: Given, node: code.Call | None) -> Val
 
 
 def _make_dataset(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
+    for keyword in ("transform", "target_transform", "transforms"):
+        _run_transforms(frame, given.keywords.get(keyword))
     if name in library.DATASET_WRAPPERS:
         return Object("dataset", origin=name, inner=given.positional[0] if given.positional else UNKNOWN)
     if name == "torch.utils.data.random_split":
@@ -623,6 +628,21 @@ def _make_dataset(frame: Frame, name: str, given: Given, node: code.Call | None)
     return Object(
         "dataset", origin=name, inner=calls.join_all(given.positional) if name in library.IN_MEMORY_DATASETS else None
     )
+
+
+def _transform(given: Given) -> Value:
+    return Object("transform", inner=given.positional[0] if given.positional else UNKNOWN)
+
+
+def _run_transforms(frame: Frame, value: Value | None) -> None:
+    """What a dataset of a library applies to each item."""
+    if isinstance(value, Object) and value.type == "transform":
+        _run_transforms(frame, value.inner)
+    elif isinstance(value, Tuple):
+        for item in value.items:
+            _run_transforms(frame, item)
+    elif value is not None:
+        frameworks.run_per_item(frame, [value], Role.SAMPLE)
 
 
 def _make_hf_dataset(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:

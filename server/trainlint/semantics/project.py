@@ -325,7 +325,7 @@ class Tokenization:
 
 @dataclass(frozen=True, slots=True)
 class KeptGraph:
-    """`total += loss` or `losses.append(loss)`, where `loss` keeps autograd's graph and the target outlives the step."""
+    """`total += loss` or `losses.append(loss)`, where `loss` keeps its graph and the target outlives the step."""
 
     site: Site
     text: str

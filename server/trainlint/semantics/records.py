@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainlint.semantics import calls, code
 from trainlint.semantics.context import Context
-from trainlint.semantics.project import Checkpoint, KeptGraph, LoaderUse, Site
+from trainlint.semantics.project import Checkpoint, KeptGraph, Loader, LoaderUse, Site
 from trainlint.semantics.state import Frame, Where
 from trainlint.semantics.text import dotted
 from trainlint.semantics.values import (
@@ -64,9 +64,9 @@ def note_kept_graph(
         kept_graph,
         frame,
         "kept",
-        site=frame.site(node.at),  # type: ignore[union-attr]
+        site=frame.site(node.at),
         text=node,
-        value_site=frame.site(added.at),  # type: ignore[union-attr]
+        value_site=frame.site(added.at),
         target=path,
         backpropagated=path in frame.backpropagated,
         outlives=_outlived_loops(frame, target, path),
@@ -213,9 +213,9 @@ def _name_in_caller(frame: Frame, loader: Object, index: int) -> str:
 
 def note_iteration(frame: Frame, loader: Object) -> None:
     """Record that an iterator over a loader is made by hand: `iter(loader)`."""
-    if loader.fact is None:
+    if not isinstance(loader.fact, Loader):
         return
-    frame.run.hand_iterated.append((loader.fact, frame.where))
+    frame.run.hand_iterated.append((loader.fact, frame.where, False))
 
 
 # ------------------------------------------------------------------------------------------------------------ models

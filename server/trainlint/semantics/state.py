@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from trainlint.semantics.modules import ModuleMap
 
 MOST_STATEMENTS = 60_000
-"""Statements interpreted per entry point; beyond it, calls are no longer followed. Real entry points need few thousand."""
+"""Statements interpreted per entry point; beyond it, calls are not followed. Real ones need a few thousand."""
 DEEPEST_CALL = 24
 """Calls are followed this deep; deeper code is not reached."""
 
@@ -317,8 +317,9 @@ class Run:
     resumes: list[bool] = field(default_factory=list)
     saved_kinds: set[str] = field(default_factory=set)
     """Kinds of training state that any save of this entry point writes."""
-    hand_iterated: list[tuple[Loader, Where]] = field(default_factory=list)
-    """Loaders that `iter()` was called on, with the circumstances."""
+    hand_iterated: list[tuple[Loader, Where, bool]] = field(default_factory=list)
+    """Loaders that `iter()` was called on, with the circumstances, and whether a generator starts them again and
+    again."""
     framework_loaders: list[tuple[Loader, bool]] = field(default_factory=list)
     """Loaders that a framework iterates, with whether it trains on them."""
     roots: dict[tuple[Role, bool, bool], Root] = field(default_factory=dict)

@@ -1074,4 +1074,4 @@ for _node_type, _handler in (
     (code.DefineClass, _define_class),
     (code.Match, _match),
 ):
-    _STATEMENTS[code.NODE_TYPES.index(_node_type)] = _handler  # type: ignore[assignment]
+    _STATEMENTS[code.NODE_TYPES.index(_node_type)] = _handler

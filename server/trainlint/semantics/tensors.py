@@ -57,8 +57,8 @@ def sync(
         frame,
         kind,
         kind=kind,
-        operand_site=frame.site(operand.at) if operand is not None else None,  # type: ignore[union-attr]
-        site=site or frame.site(node.at),  # type: ignore[union-attr]
+        operand_site=frame.site(operand.at) if operand is not None else None,
+        site=site or frame.site(node.at),
         text=node,
         value=value,
         operand=operand if operand is not None else "",
@@ -76,7 +76,7 @@ def format_sync(
     """Record that formatting `value` into text reads each tensor in it."""
     for tensor in tensors_in(value):
         place = site_of if site_of is not None and not isinstance(site_of, code.Constant) else node
-        sync(frame, SyncKind.FORMAT, node, tensor, operand, frame.site(place.at))  # type: ignore[union-attr]
+        sync(frame, SyncKind.FORMAT, node, tensor, operand, frame.site(place.at))
         return
 
 

@@ -83,7 +83,7 @@ class Framework(StrEnum):
 
 
 class Confidence(IntEnum):
-    """HIGH: frequency, value and context are proved; MEDIUM: one is inferred from names or idioms; LOW: one is unknown."""
+    """HIGH: frequency, value and context are proved; MEDIUM: one is inferred from names; LOW: one is unknown."""
 
     LOW = 0
     MEDIUM = 1
@@ -123,7 +123,7 @@ class GuardKind(StrEnum):
     TRAINING = "training"
     """`if self.training:`, `if phase == "train":`."""
     DATA = "data"
-    """A condition on values that the step computes, such as `loss.item() > worst`: nobody can tell how often it holds."""
+    """A condition on values that the step computes, such as `loss > worst`: nobody can tell how often it holds."""
     OFF = "off"
     """A switch that the program text sets to False: `verbose=False`, with no caller that says otherwise."""
     FLAG = "flag"
