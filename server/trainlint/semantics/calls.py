@@ -171,9 +171,9 @@ def _call_bound(frame: Frame, callee: Bound, given: Given, node: code.Call | Non
         name = callee.function.define.name
         if name in library.ENCODING_METHODS and frame.function is not None and frame.function.owner is not receiver.cls:
             methods.record_tokenization(frame, "bpe", name, given, node, receiver.cls.qualname)
-    if isinstance(receiver, Instance) and is_optimizer(receiver) and frame.function is not callee.function:
-        if callee.function.qualname.endswith(".step"):
-            mark_update(frame, node)
+    steps = callee.function.qualname.endswith(".step") and frame.function is not callee.function
+    if steps and isinstance(receiver, Instance) and is_optimizer(receiver):
+        mark_update(frame, node)
     return call_function(frame, callee.function, replace(given, positional=[receiver, *given.positional]), node)
 
 
