@@ -60,10 +60,11 @@ def _render(node: object, depth: int) -> str:
             opening, closing = {"tuple": ("(", ")"), "list": ("[", "]"), "set": ("{", "}")}[node.kind]
             return f"{opening}{inner}{closing}"
         case code.Format():
+            # the literal parts are not kept; an ellipsis stands for each
             return (
                 'f"…"'
                 if not node.parts
-                else 'f"' + "".join(f"{{{_render(part, deeper)}}}" for part in node.parts) + '"'
+                else 'f"' + "".join(f"…{{{_render(part, deeper)}}}" for part in node.parts) + '"'
             )
         case code.Starred():
             return f"*{_render(node.value, deeper)}"
