@@ -1,0 +1,1 @@
+"""Rules about computing: precision and debug modes (TL4)."""

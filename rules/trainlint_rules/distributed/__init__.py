@@ -1,0 +1,1 @@
+"""Rules about training on several devices (TL3)."""

@@ -21,7 +21,6 @@ from trainlint.semantics.text import dotted
 from trainlint.semantics.values import (
     NONE,
     NUMBER,
-    OBJECT,
     STRING,
     UNKNOWN,
     Bound,
@@ -688,7 +687,7 @@ def call_module(frame: Frame, module: Instance, given: Given, node: code.Call | 
     forward = find_member(module.cls, "forward")
     values = given.all()
     if not isinstance(forward, Function) or not _worth_following(frame, module):
-        number = naming.loss_named(module.cls.define.name.lower())
+        number = naming.LOSS.search(module.cls.define.name.lower())
         return tensors.call_module_value(frame, Place.UNKNOWN if number else module.place, True, values, number=number)
     result = call_function(frame, forward, replace(given, positional=[module, *given.positional]), node)
     return placed(frame, result, module.place, values)
@@ -937,7 +936,7 @@ def _assign_items(frame: Frame, targets: tuple[code.Expression, ...], value: Val
         if value.container and value.keeps_graph:
             for target in targets:
                 name = dotted(target)
-                graph = name in frame.backpropagated or naming.loss_named(name.rpartition(".")[2])
+                graph = name in frame.backpropagated or naming.LOSS.search(name.rpartition(".")[2])
                 assign(frame, target, item if graph else replace(item, keeps_graph=False))
             return
     elif isinstance(value, Listing):
@@ -963,7 +962,7 @@ def assign_attribute(frame: Frame, base: Value, name: str, value: Value) -> None
         module: Any = base.module
         module.variables[name] = value
     elif isinstance(base, Reference):
-        packages.set_attribute(frame, base, name, value)
+        packages.set_attribute(frame, base, name)
     elif isinstance(base, Class):
         base.members[name] = value
     elif isinstance(base, Option):
@@ -981,7 +980,7 @@ def _assign_item(frame: Frame, target: code.Subscript, value: Value) -> None:
     base = expressions.evaluate(frame, target.value)
     key = expressions.evaluate(frame, target.key)
     if isinstance(base, Object) and base.type == "os.environ":
-        packages.set_environment(frame, target, key, value)
+        packages.record_environment(frame, target, key, value)
         return
     path = target.value
     updated: Value | None = None
@@ -1113,6 +1112,3 @@ def count_statement(frame: Frame) -> bool:
     if run.statements > MOST_STATEMENTS:
         run.exhausted = True
     return not run.exhausted
-
-
-__all__ = ["OBJECT", "Given"]

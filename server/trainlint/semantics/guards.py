@@ -62,7 +62,7 @@ def _common(sets: list[Kinds]) -> Kinds:
     return tuple(kind for kind in sets[0] if all(kind in kinds for kinds in sets[1:]))
 
 
-def _words(node: code.Expression) -> list[str]:
+def identifiers(node: code.Expression) -> list[str]:
     """The identifiers in an expression, in order."""
     found: list[str] = []
     stack: list[object] = [node]
@@ -81,6 +81,7 @@ def _words(node: code.Expression) -> list[str]:
 
 
 def last_word(node: code.Expression) -> str:
+    """The identifier that an expression is called by: `rank` in `self.rank`, `get_rank()`, `args["rank"]`."""
     if isinstance(node, code.Name):
         return node.id
     if isinstance(node, code.Attribute):
@@ -96,7 +97,7 @@ def last_word(node: code.Expression) -> str:
 
 def _modulo(test: code.Binary) -> Kinds:
     """What `left % right == 0` is for the code under it; the divisor decides what is counted."""
-    left, right = _words(test.left), _words(test.right)
+    left, right = identifiers(test.left), identifiers(test.right)
     if isinstance(test.left, code.Constant | code.Format):
         return ()
     if any(naming.RANK.search(word) or naming.MAIN_PROCESS.search(word) for word in left):
@@ -234,13 +235,13 @@ def _one_turn(node: code.Expression) -> bool:
     if isinstance(node, code.Call) and last_word(node) == "len":
         return True
     return any(
-        word.startswith(("last", "first", "start", "final", "max", "num", "total", "n_")) for word in _words(node)
+        word.startswith(("last", "first", "start", "final", "max", "num", "total", "n_")) for word in identifiers(node)
     )
 
 
 def _order(test: code.Compare, operator: str) -> tuple[Kinds, Kinds]:
     """Comparisons by order of counters and clocks: `time.time() - last > 10`, `step >= next_log`."""
-    words = _words(test)
+    words = identifiers(test)
     if any(naming.ACCUMULATION.search(word) or word == "accumulate" for word in words):
         return (GuardKind.ACCUMULATION,), ()
     left = test.left
@@ -251,8 +252,6 @@ def _order(test: code.Compare, operator: str) -> tuple[Kinds, Kinds]:
             return (GuardKind.INTERVAL,), ()
         if any(word.startswith(("next_", "last_")) or word in ("time", "perf_counter", "monotonic") for word in words):
             return (GuardKind.INTERVAL,), ()
-    if operator in (">", ">=", "<", "<=") and any(word.startswith(("best", "_best", "min_", "max_")) for word in words):
-        return _NOTHING
     return _NOTHING
 
 

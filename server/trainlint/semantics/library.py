@@ -599,36 +599,6 @@ TRACKER_ONLY_METHODS = re.compile(
     r"^add_(scalars?|images?|histogram|figure|pr_curve|embedding|audio|video)$|^(scalar|image|histo)_summary$"
 )
 LOGGING_METHODS = {"debug", "info", "warning", "warn", "error", "critical", "exception", "log", "print", "write"}
-PROGRESS_BARS = {
-    "tqdm.tqdm",
-    "tqdm.trange",
-    "tqdm",
-    "rich.progress.track",
-    "progressbar.progressbar",
-    "alive_progress.alive_bar",
-    "fastprogress.progress_bar",
-    "progress.bar.Bar",
-    "tqdm.tqdm_notebook",
-}
-PASS_THROUGH = {
-    "enumerate",
-    "iter",
-    "tqdm.tqdm",
-    "itertools.cycle",
-    "itertools.islice",
-    "list",
-    "reversed",
-    "sorted",
-    "rich.progress.track",
-    "itertools.chain",
-    "copy.deepcopy",
-    "copy.copy",
-    "tuple",
-    "set",
-    "progressbar.progressbar",
-}
-"""Functions whose result yields what their first argument yields (`enumerate` beside a number)."""
-
 BUILTINS = {
     "print",
     "len",
@@ -706,16 +676,6 @@ DATASET_WRAPPERS = {"torch.utils.data.Subset", "torch.utils.data.ConcatDataset",
 HF_DATASETS = re.compile(
     r"^datasets\.(load_dataset|load_from_disk|Dataset\.\w+|concatenate_datasets|DatasetDict|interleave_datasets)(\..*)?$|^evaluate\."
 )
-IO_FUNCTIONS = {
-    "open",
-    "PIL.Image.open",
-    "cv2.imread",
-    "numpy.load",
-    "torch.load",
-    "pickle.load",
-    "json.load",
-    "imageio.imread",
-}
 
 COLLECTIVES = re.compile(
     r"^torch\.distributed\.(all_reduce|all_gather\w*|barrier|broadcast\w*|reduce\w*|gather\w*|scatter\w*|monitored_barrier|all_to_all\w*)$"
@@ -738,6 +698,7 @@ def is_module_class(name: str) -> bool:
 
 
 def is_optimizer_class(name: str) -> bool:
+    """Whether a library name is an optimizer, or a function that makes one."""
     head, _, last = name.rpartition(".")
     if name.startswith("torch.optim.lr_scheduler") or "sched" in last.lower():
         return False
@@ -763,6 +724,7 @@ def is_optimizer_class(name: str) -> bool:
 
 
 def is_scheduler(name: str) -> bool:
+    """Whether a library name is a learning rate schedule, or a function that makes one."""
     return (
         name.startswith("torch.optim.lr_scheduler.")
         or name.startswith("transformers.get_")

@@ -274,7 +274,7 @@ class Linker:
             return
         if run.entry.cuda is Known.UNKNOWN and "cuda" in _mentions(run):
             run.entry.cuda = Known.YES
-        candidates = [index for index in missing if self._may_matter(facts, index)]
+        candidates = [index for index in missing if self._may_matter(path, facts, index)]
         if not candidates:
             return
         module = run.module(path)
@@ -284,15 +284,14 @@ class Linker:
             if (path, index) not in run.reached:
                 self._run_function(run, module, index)
 
-    def _may_matter(self, facts: ModuleFacts, index: int) -> bool:
+    def _may_matter(self, path: Path, facts: ModuleFacts, index: int) -> bool:
         """Whether a function could be worth walking, by what is known without its class."""
-        name = facts.functions[index].qualname.rpartition(".")[2]
-        if (
-            name in ("forward", "__getitem__", "__iter__", "__call__")
-            or "collate" in name
-            or name in self.options.step_functions
-        ):
+        owner, _, name = facts.functions[index].qualname.rpartition(".")
+        if name in self.options.step_functions:
             return True
+        if name in ("forward", "__getitem__", "__iter__", "__call__") or "collate" in name:
+            first = owner.partition(".")[0]
+            return self.interest.of_class(path, first) if first else self.interest.of(path, index)
         mentions = facts.functions[index].mentions
         if _BACKWARD in facts.lines[len(facts.unit_rows) + index]:
             return True

@@ -665,7 +665,7 @@ class Lowering:
                     self._mentions.add(name)
                 value = code.Attribute(value, name, self._at(link, its_mirror))
             elif kind is cst.Call:
-                arguments, _ = self._arguments(link.args, its_mirror.args, its_mirror.keywords, link)
+                arguments, _ = self._arguments(link.args, its_mirror.args, its_mirror.keywords)
                 value = code.Call(value, arguments, self._at(link, its_mirror))
             else:
                 key = self._key(link, its_mirror.slice)
@@ -673,7 +673,7 @@ class Lowering:
         return value
 
     def _arguments(
-        self, nodes: Sequence[cst.Arg], positional: Mirror, named: Mirror, call: cst.Call | None = None
+        self, nodes: Sequence[cst.Arg], positional: Mirror, named: Mirror
     ) -> tuple[tuple[code.Argument, ...], tuple[cst.CSTNode, Mirror] | None]:
         """Lower the arguments of a call or class; return also the value of the last one."""
         if not nodes:

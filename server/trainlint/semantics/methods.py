@@ -545,7 +545,7 @@ def _listing_method(frame: Frame, receiver: Listing, name: str, given: Given, no
         item = added if isinstance(receiver.item, Unknown) else join(receiver.item, added)
         calls.rebind(frame, receiver_of(node), Listing(item, growing=True))
         if isinstance(added, Tensor) and name in ("append", "appendleft", "insert"):
-            packages.note_kept_graph(
+            records.note_kept_graph(
                 frame, node, receiver_of(node), node.arguments[-1].value if node is not None else None, added
             )
         return OBJECT
@@ -677,12 +677,12 @@ def _unknown_method(frame: Frame, receiver: Value, name: str, given: Given, node
     if name in ("append", "add"):
         added = given.positional[-1] if given.positional else UNKNOWN
         if isinstance(added, Tensor):
-            packages.note_kept_graph(
+            records.note_kept_graph(
                 frame, node, receiver_of(node), node.arguments[-1].value if node is not None else None, added
             )
         return OBJECT
     packages.run_callbacks(frame, given)
-    if naming.CRITERION.search(name) or naming.loss_named(name):
+    if naming.CRITERION.search(name) or naming.LOSS.search(name):
         found = tensors.result_of(frame, given.all())
         return replace(found, proved=False, number=True) if found is not None else UNKNOWN
     return UNKNOWN
@@ -727,14 +727,14 @@ def call_object(frame: Frame, callee: Object, given: Given, node: code.Call | No
             return calls.call_module(frame, inner, given, node)
         return tensors.call_module_value(frame, Place.DEVICE, True, given.all())
     if callee.type in ("no_grad", "enable_grad", "cache", "decorator", "autocast") and given.positional:
-        return _decorated(callee, given.positional[0])
+        return decorated(callee, given.positional[0])
     if callee.type in ("torch.optim.lr_scheduler.LRScheduler",):
         return NUMBER
     packages.run_callbacks(frame, given)
     return UNKNOWN
 
 
-def _decorated(decorator: Object, function: Value) -> Value:
+def decorated(decorator: Object, function: Value) -> Value:
     if isinstance(function, Function):
         return Function(
             function.module,

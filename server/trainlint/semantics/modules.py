@@ -70,7 +70,7 @@ class ModuleMap:
         base = self._base(importer, module, level)
         if base is None:
             return []
-        found = [self._files[key] for key in self._imported(base, module, level, names) if key in self._files]
+        found = [self._files[key] for key in self._imported(base, module, names) if key in self._files]
         return [path for path in dict.fromkeys(found) if path != importer]
 
     def locate(self, importer: Path, module: str, level: int = 0) -> Path | None:
@@ -87,7 +87,7 @@ class ModuleMap:
             parts.append(name)
         return ".".join(reversed(parts))
 
-    def _imported(self, base: str, module: str, level: int, names: Sequence[str]) -> list[str]:
+    def _imported(self, base: str, module: str, names: Sequence[str]) -> list[str]:
         whole = _join(base, module)
         if names:
             return [whole, *(f"{whole}{os.sep}{name}" for name in names)]

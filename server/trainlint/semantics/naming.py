@@ -107,7 +107,6 @@ PHASE = Idiom(
     re.IGNORECASE,
 )
 FIRST = Idiom(r"(^|_)(first|is_first|last|is_last|final|is_final|initial)(_|$)", re.IGNORECASE)
-BUFFER = Idiom(r"queue|buffer|deque|window|history_buffer", re.IGNORECASE)
 CONFIG = Idiom(
     r"^_?(args|opt|opts|cfg|config|conf|hparams|hp|hps|params|flags|FLAGS|options|settings|model_args|training_args|train_config|data_args|hyp|C)$|_(config|cfg|args|opts|conf)$"
 )
@@ -120,10 +119,6 @@ TRACKER = Idiom(
 PROGRESS = Idiom(
     r"^_?(pbar|progress|progress_bar|bar|prog_bar|tqdm_bar|t_bar|tbar|epoch_iterator|train_bar|batch_bar|prog)$|_(pbar|bar)$"
 )
-BATCH = Idiom(
-    r"^_?(batch|inputs?|images?|imgs?|targets?|labels?|samples?|data|x|y|xb|yb|input_ids|attention_mask|features?|tokens|real|minibatch)s?$"
-)
-DATASET = Idiom(r"(^|_)data_?sets?$|^ds$|_ds$")
 SAMPLER = Idiom(r"sampler")
 
 
@@ -156,9 +151,6 @@ _INFERRED: tuple[tuple[Idiom, Value], ...] = (
 )
 
 
-def loss_named(name: str) -> bool:
-    return LOSS.search(name)
-
-
 def inferred_tensor(place: Place, keeps_graph: bool = False) -> Tensor:
+    """A tensor that is told by the name of what holds it."""
     return Tensor(place=place, proved=False, keeps_graph=keeps_graph)

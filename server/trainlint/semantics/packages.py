@@ -18,7 +18,7 @@ from trainlint.semantics.project import (
     Wrapping,
 )
 from trainlint.semantics.state import Frame, Role, WrappedModel
-from trainlint.semantics.text import describe, dotted
+from trainlint.semantics.text import describe
 from trainlint.semantics.values import (
     ARRAY,
     NONE,
@@ -112,7 +112,7 @@ def call_unknown(frame: Frame, callee: Value, given: Given, node: code.Call | No
         return OBJECT
     run_callbacks(frame, given)
     found = tensors.result_of(frame, given.all())
-    if naming.CRITERION.search(word) or naming.loss_named(word):
+    if naming.CRITERION.search(word) or naming.LOSS.search(word):
         return (
             replace(
                 found,
@@ -345,11 +345,11 @@ def _device(frame: Frame, given: Given, node: code.Call | None) -> Value:
         if isinstance(joined, DeviceValue):
             return joined
     if isinstance(value, Host) and value.kind == "string" and node is not None:
-        return _device_in_text(frame, node)
+        return _device_in_text(node)
     return DeviceValue(cuda=True, cpu=True, proved=False)
 
 
-def _device_in_text(frame: Frame, node: code.Call) -> DeviceValue:
+def _device_in_text(node: code.Call) -> DeviceValue:
     """`torch.device(f"cuda:{rank}")`."""
     words = {item.value for item in code.walk(node) if isinstance(item, code.Constant) and isinstance(item.value, str)}
     ranked = any(
@@ -369,15 +369,11 @@ def _init_process_group(frame: Frame, given: Given, node: code.Call | None) -> V
     return NONE
 
 
-def _synchronizes(frame: Frame, given: Given, node: code.Call | None) -> Value:
-    return NONE
-
-
 def _no_grad(frame: Frame, given: Given, node: code.Call | None) -> Value:
     if given.positional and isinstance(given.positional[0], Const) and given.positional[0].value is False:
         return Object("enable_grad")
     if given.positional and isinstance(given.positional[0], Function):
-        return methods._decorated(Object("no_grad"), given.positional[0])
+        return methods.decorated(Object("no_grad"), given.positional[0])
     return Object("no_grad")
 
 
@@ -484,10 +480,6 @@ def _spawn(frame: Frame, given: Given, node: code.Call | None) -> Value:
     if target is not None and (isinstance(target, Function | Bound | Partial | Instance)):
         calls.call(frame, target, calls.Given(passed, complete=isinstance(arguments, Tuple)), node)
     return OBJECT
-
-
-def _gathered(frame: Frame, given: Given, node: code.Call | None) -> Value:
-    return NONE
 
 
 def _data_parallel_function(frame: Frame, given: Given, node: code.Call | None) -> Value:
@@ -987,17 +979,14 @@ def _annotated_reference(frame: Frame, name: str) -> Value:
 # --------------------------------------------------------------------------------------------------- the environment
 
 
-def set_attribute(frame: Frame, base: Reference, name: str, value: Value) -> None:
-    """`library.name = value`."""
+def set_attribute(frame: Frame, base: Reference, name: str) -> None:
+    """`library.name = …`: a print that is replaced may keep the other ranks quiet."""
     if base.name in ("builtins", "__builtin__") and name == "print":
         frame.run.entry.rank_aware_print = True
 
 
-def set_environment(frame: Frame, target: code.Subscript, key: Value, value: Value) -> None:
-    record_environment(frame, target, key, value)
-
-
 def record_environment(frame: Frame, node: code.Call | code.Subscript, key: Value, value: Value) -> None:
+    """`os.environ[key] = value`, in whichever way it is written."""
     if isinstance(key, Const) and isinstance(key.value, str):
         frame.run.record(EnvironmentSetting, frame, key.value, site=frame.site(node.at), name=key.value, value=value)
 
@@ -1014,23 +1003,10 @@ def note_resume(frame: Frame, given: Given) -> None:
 
 
 def note_set_epoch(frame: Frame, receiver: Object) -> None:
+    """`set_epoch` of a sampler, or of the loader that holds it."""
     frame.run.entry.sets_epoch = True
     fact: Any = receiver.fact
     if isinstance(fact, Sampler):
         fact.sets_epoch = True
     elif isinstance(fact, Loader) and fact.sampler is not None:
         fact.sampler.sets_epoch = True
-
-
-def note_kept_graph(
-    frame: Frame,
-    node: code.Expression | None,
-    target: code.Expression | None,
-    added: code.Expression | None,
-    value: Tensor,
-) -> None:
-    records.note_kept_graph(frame, node, target, added, value)
-
-
-def path_of(node: code.Expression | None) -> str:
-    return dotted(node) if node is not None else ""

@@ -94,6 +94,7 @@ def _outlived_loops(frame: Frame, target: code.Expression, path: str) -> frozens
 
 
 def note_checkpoint(frame: Frame, given: Given, node: code.Call | None) -> None:
+    """Record a save, with which training state it holds."""
     content = given.get("obj", 0)
     if node is None or content is None:
         return
@@ -108,11 +109,10 @@ def note_checkpoint(frame: Frame, given: Given, node: code.Call | None) -> None:
         content=content,
         holds_model="model" in kinds,
         holds_optimizer="optimizer" in kinds,
-        whole=isinstance(content, Table) or not isinstance(content, Object),
     )
 
 
-def checkpoint(*, context: Context, where: Where, whole: bool, **fields: Any) -> Checkpoint:
+def checkpoint(*, context: Context, where: Where, **fields: Any) -> Checkpoint:
     """A checkpoint is periodic if it is written from a loop that trains."""
     periodic = any(loop.runs_step or loop.holds_steps for loop in where.loops)
     # a better score decides when most checkpoints are written; that does not make them doubtful

@@ -81,7 +81,6 @@ class LoopRun:
     """One loop in one chain of calls. What it is for is known when the entry point has been walked."""
 
     site: Site
-    over: Value
     loader: Loader | None
     small: bool
     """Whether it goes over a handful of things that are no data: optimizers, parameters, a literal tuple."""
@@ -238,6 +237,7 @@ class Frame:
     """For each open loop of this function, the names that were bound before it."""
 
     def site(self, at: code.Place) -> Site:
+        """Where a node of this frame's code stands in its file."""
         row, column, end_row, end_column = code.unpack(at)
         return Site(self.module.path, self.row + row, column, self.row + end_row, end_column, self.symbol)
 
@@ -261,6 +261,7 @@ class Frame:
         return self.run.find_global(self.module, name)
 
     def bind(self, name: str, value: Value) -> None:
+        """Give a variable its value, by Python's scoping."""
         if name in self.globals:
             self.module.variables[name] = value
             return
@@ -406,7 +407,7 @@ class Run:
         key = (module.path, index)
         found = self.name_flows.get(key)
         if found is None:
-            found = self.name_flows[key] = flows(self.body(module, index), module.facts.functions[index].mentions)
+            found = self.name_flows[key] = flows(self.body(module, index))
         return found
 
     def record(self, make: Callable[..., Any], frame: Frame, key: object, **fields: Any) -> None:
@@ -427,7 +428,7 @@ class Run:
         self.pending[identity] = (make, fields, where)
 
 
-def flows(body: code.Block, mentions: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
+def flows(body: code.Block) -> tuple[frozenset[str], frozenset[str]]:
     """Return the dotted names that a backward pass starts from, directly or through assignments, and the dotted
     attributes that are assigned outright."""
     assigned: set[str] = set()

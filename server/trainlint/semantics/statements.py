@@ -82,21 +82,17 @@ def _evaluate(frame: Frame, node: code.Evaluate) -> Leaves:
             "add",
             "extend",
         )
-        before = frame.where
         expressions.evaluate(frame, value)
         frame.standing_alone = -1
         frame.accumulating = False
-        if frame.where is not before:
-            # `torch.set_grad_enabled(False)` as a statement lasts; the block's end restores what was before
-            pass
-        return Leaves.PROGRAM if _is_exit(frame, value) else Leaves.END
+        return Leaves.PROGRAM if _is_exit(value) else Leaves.END
     expressions.evaluate(frame, value)
     return Leaves.END
 
 
-def _is_exit(frame: Frame, node: code.Call) -> bool:
-    name = dotted(node.function)
-    return name in library.EXITS
+def _is_exit(node: code.Call) -> bool:
+    """Whether a call ends the program: `sys.exit()`."""
+    return dotted(node.function) in library.EXITS
 
 
 def _assign(frame: Frame, node: code.Assign) -> Leaves:
@@ -392,9 +388,7 @@ def _ends_loops(frame: Frame, block: code.Block) -> tuple[bool, int | None]:
     last = block[-1]
     inside = len(frame.where.loops) - frame.loop_base
     if isinstance(last, code.Raise) or (
-        isinstance(last, code.Evaluate)
-        and isinstance(last.value, code.Call)
-        and dotted(last.value.function) in library.EXITS
+        isinstance(last, code.Evaluate) and isinstance(last.value, code.Call) and _is_exit(last.value)
     ):
         return True, 0
     if isinstance(last, code.Leave) and last.what == "break" and inside:
@@ -492,7 +486,7 @@ def _for(frame: Frame, node: code.For) -> Leaves:
             where = frame.where
             if where.loops and len(where.loops) > depth:
                 where.loops[-1].site = site
-                where.loops[-1].counter = where.loops[-1].counter if not _counter_of(node) else _counter_of(node)
+                where.loops[-1].counter = _counter_of(node) or where.loops[-1].counter
                 _turn(frame, node, wrap(value))
             else:
                 _loop(frame, node, site, iterated, wrap(value))
@@ -592,9 +586,9 @@ def _open(frame: Frame, site: Site, iterated: Value, small: bool, counter: str) 
     if loop is None:
         found = calls.loader_in(iterated)
         fact: Any = found.fact if found is not None else None
-        loop = LoopRun(site, iterated, fact, small, where.loops[-1] if where.loops else None)
+        loop = LoopRun(site, fact, small, where.loops[-1] if where.loops else None)
         loop.over_data = found is not None
-        loop.in_evaluation = _evaluates(frame, iterated, found) or (frame.evaluating and found is None)
+        loop.in_evaluation = _evaluates(frame, found) or (frame.evaluating and found is None)
         loop.where = where
         if frame.run.advancing:
             loop.small, loop.over_data, loop.loader, loop.in_evaluation = True, False, None, False
@@ -603,7 +597,8 @@ def _open(frame: Frame, site: Site, iterated: Value, small: bool, counter: str) 
     return loop
 
 
-def _evaluates(frame: Frame, iterated: Value, loader: Object | None) -> bool:
+def _evaluates(frame: Frame, loader: Object | None) -> bool:
+    """Whether a loop's function or loader is named for evaluation."""
     name = frame.symbol.rpartition(".")[2]
     if naming.EVALUATION.search(name) and not naming.TRAINING.search(name):
         return True
@@ -640,7 +635,7 @@ def _is_small(node: code.Expression, iterated: Value) -> bool:
         ):
             return True
         if name == "range":
-            words = guards._words(node)
+            words = guards.identifiers(node)
             if any(naming.ACCUMULATION.search(word) for word in words):
                 return True
         if name in ("zip", "enumerate"):
@@ -717,7 +712,7 @@ def _enter_instance(frame: Frame, value: Instance) -> Value:
     return result
 
 
-def _entered(frame: Frame, node: code.Expression, value: Value) -> Any:
+def _entered(frame: Frame, node: code.Expression, value: Value) -> Where:
     """The circumstances inside a `with` block."""
     where = frame.where
     if isinstance(value, Reference) and value.name in library.NO_GRADS:
