@@ -87,15 +87,18 @@ class Given:
         return Arguments(named, tuple(self.positional), self.complete, self.spread)
 
     def get(self, name: str, position: int) -> Value | None:
+        """The argument for a parameter, by its name or its position; None where the call leaves it out."""
         if name in self.keywords:
             return self.keywords[name]
         return self.positional[position] if position < len(self.positional) else None
 
     def all(self) -> list[Value]:
+        """The values of all arguments, in the order of the call."""
         return [*self.positional, *self.keywords.values()]
 
 
 def join_all(values: Iterable[Value]) -> Value:
+    """What a value may be that is any of several; UNKNOWN for none."""
     result: Value | None = None
     for value in values:
         result = value if result is None else join(result, value)
@@ -103,6 +106,7 @@ def join_all(values: Iterable[Value]) -> Value:
 
 
 def evaluate_call(frame: Frame, node: code.Call) -> Value:
+    """The result of a call as it is written."""
     callee = expressions.callee_of(frame, node.function)
     given = gather(frame, node.arguments)
     if isinstance(callee, Reference) and callee.name == "super":
@@ -114,6 +118,7 @@ def evaluate_call(frame: Frame, node: code.Call) -> Value:
 
 
 def gather(frame: Frame, arguments: tuple[code.Argument, ...]) -> Given:
+    """Evaluate the arguments of a call."""
     given = Given([], nodes=arguments)
     alone, frame.standing_alone = frame.standing_alone, -1
     for argument in arguments:
@@ -537,18 +542,22 @@ def library_bases(cls: Class, depth: int = 0) -> set[str]:
 
 
 def is_module_class(cls: Class) -> bool:
+    """Whether a class of the project is a model or a layer."""
     return any(name in library.MODULE_BASES or library.is_module_class(name) for name in library_bases(cls))
 
 
 def is_optimizer(value: Instance) -> bool:
+    """Whether an object of a project class is an optimizer."""
     return any(library.is_optimizer_class(name) for name in library_bases(value.cls))
 
 
 def is_module(value: Value) -> bool:
+    """Whether a value is a model or a layer of the project."""
     return isinstance(value, Instance) and is_module_class(value.cls)
 
 
 def is_dataset_class(cls: Class) -> bool:
+    """Whether a class of the project is a dataset, by its bases or by its methods and its name."""
     names = library_bases(cls)
     if names & library.DATASET_BASES or any(
         library.TORCHVISION_DATASETS.match(name) or name.endswith("Dataset") for name in names
@@ -562,11 +571,13 @@ def is_dataset_class(cls: Class) -> bool:
 
 
 def is_tokenizer(cls: Class) -> bool:
+    """Whether a class of the project is called a tokenizer."""
     name = cls.define.name.lower()
     return "tokeniz" in name or "tokenis" in name or name.endswith("bpe")
 
 
 def bind(function: Function, receiver: Value) -> Value:
+    """A function as an attribute of an object gives it, by its decorators."""
     if any(is_reference(decorator, "staticmethod") for decorator in function.decorators):
         return function
     if any(is_reference(decorator, "classmethod") for decorator in function.decorators):
@@ -575,6 +586,7 @@ def bind(function: Function, receiver: Value) -> Value:
 
 
 def is_reference(value: Value, *names: str) -> bool:
+    """Whether a value is one of these library names."""
     return isinstance(value, Reference) and value.name in names
 
 
@@ -952,6 +964,7 @@ def _assign_items(frame: Frame, targets: tuple[code.Expression, ...], value: Val
 
 
 def assign_attribute(frame: Frame, base: Value, name: str, value: Value) -> None:
+    """`base.name = value`."""
     frame.run.effects += 1
     if isinstance(base, Instance):
         if frame.where.loops:
@@ -1041,10 +1054,12 @@ def under_guards(
 
 
 def mark_backward(frame: Frame, node: code.Call | None) -> None:
+    """A backward pass runs here."""
     _mark(frame, node, update=False)
 
 
 def mark_update(frame: Frame, node: code.Call | None) -> None:
+    """An optimizer step runs here."""
     _mark(frame, node, update=True)
 
 

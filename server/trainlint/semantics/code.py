@@ -592,3 +592,8 @@ def walk(node: object) -> Iterator[Any]:
 
 
 _KINDS = frozenset(NODE_TYPES)
+
+
+def receiver_of(call: Call | None) -> Expression | None:
+    """The expression whose method is called; None where no method is."""
+    return call.function.value if call is not None and isinstance(call.function, Attribute) else None

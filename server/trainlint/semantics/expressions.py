@@ -51,6 +51,7 @@ def evaluate(frame: Frame, node: code.Expression) -> Value:
 
 
 def evaluate_optional(frame: Frame, node: code.Expression | None) -> Value:
+    """The value of an expression that may be left out, which stands for None."""
     return NONE if node is None else evaluate(frame, node)
 
 
@@ -288,8 +289,7 @@ def _option_attribute(frame: Frame, base: Option, name: str) -> Value:
 
 
 def _table_attribute(frame: Frame, base: Table, name: str) -> Value:
-    found = base.get(name)
-    return found
+    return base.get(name)
 
 
 _ATTRIBUTES: dict[type, Callable[[Frame, Any, str], Value]] = {
@@ -339,7 +339,7 @@ def item_at(frame: Frame, base: Value, key: Value) -> Value:
             found = one if found is None else join(found, one)
         return UNKNOWN if found is None else found
     if isinstance(base, Tensor):
-        return replace(base, pinned=base.pinned) if isinstance(key, Const) else base
+        return base
     if isinstance(base, Tuple):
         if isinstance(key, Const) and isinstance(key.value, int) and -len(base.items) <= key.value < len(base.items):
             return base.items[key.value]

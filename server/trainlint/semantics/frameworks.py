@@ -137,6 +137,7 @@ def _run_item_function(frame: Frame, value: Value, role: Role) -> None:
 
 
 def make_accelerator(frame: Frame, given: Given, node: code.Call | None) -> Value:
+    """`Accelerator(…)`."""
     _own(frame, Framework.ACCELERATE)
     return Object("accelerate.Accelerator")
 
@@ -168,12 +169,13 @@ def _prepare(frame: Frame, given: Given, framework: Framework) -> Value:
 
 
 def accelerator_method(frame: Frame, receiver: Object, name: str, given: Given, node: code.Call | None) -> Value:
+    """A method of an Accelerator: what it prepares moves to the device and is sharded."""
     if name in ("prepare", "prepare_model", "prepare_data_loader", "prepare_optimizer", "prepare_scheduler"):
         return _prepare(frame, given, Framework.ACCELERATE)
     if name == "backward":
         calls.mark_backward(frame, node)
         return NONE
-    if name in ("print",):
+    if name == "print":
         methods.record_report(frame, ReportKind.PRINT, "accelerate.Accelerator.print", given, node, rank_aware=True)
         return NONE
     if name == "log":
@@ -197,20 +199,22 @@ def accelerator_method(frame: Frame, receiver: Object, name: str, given: Given, 
         return Object("autocast", origin="on")
     if name == "save_state":
         frame.run.saved_kinds |= {"model", "optimizer", "scheduler", "scaler"}
-    if name in ("load_state",):
+    if name == "load_state":
         frame.run.entry.resumes = True
-    return UNKNOWN if name in ("get_state_dict",) else OBJECT
+    return UNKNOWN if name == "get_state_dict" else OBJECT
 
 
 # ----------------------------------------------------------------------------------------------- Fabric, Lightning
 
 
 def make_fabric(frame: Frame, given: Given, node: code.Call | None) -> Value:
+    """`Fabric(…)`."""
     _own(frame, Framework.FABRIC)
     return Object("lightning.Fabric")
 
 
 def fabric_method(frame: Frame, receiver: Object, name: str, given: Given, node: code.Call | None) -> Value:
+    """A method of a Fabric."""
     if name in ("setup", "setup_module", "setup_optimizers", "setup_dataloaders"):
         return _prepare(frame, given, Framework.FABRIC)
     if name == "backward":
@@ -268,6 +272,7 @@ _LIGHTNING_LOADERS = ("train_dataloader", "val_dataloader", "test_dataloader", "
 
 
 def make_lightning_trainer(frame: Frame, given: Given, node: code.Call | None) -> Value:
+    """`Trainer(…)` of Lightning."""
     _own(frame, Framework.LIGHTNING)
     for callback in _listed(given.keywords.get("callbacks", UNKNOWN)):
         if isinstance(callback, Instance):
@@ -284,6 +289,7 @@ def _listed(value: Value) -> list[Value]:
 
 
 def lightning_trainer_method(frame: Frame, receiver: Object, name: str, given: Given, node: code.Call | None) -> Value:
+    """A method of a Lightning Trainer: `fit` runs the hooks of the module and iterates the loaders."""
     if name in ("fit", "validate", "test"):
         frame.run.entry.trains = frame.run.entry.trains or name == "fit"
         for value in given.all():
@@ -362,6 +368,7 @@ def lightning_method(frame: Frame, receiver: Instance, name: str, given: Given, 
 
 
 def make_hf_trainer(frame: Frame, given: Given, node: code.Call | None) -> Value:
+    """`Trainer(…)` of transformers."""
     use_hf_trainer(frame, given, None)
     return Object("hf.Trainer")
 
@@ -408,6 +415,7 @@ def use_hf_trainer(frame: Frame, given: Given, trainer: Instance | None) -> None
 
 
 def hf_trainer_method(frame: Frame, receiver: Value, name: str, given: Given, node: code.Call | None) -> Value:
+    """A method of a transformers Trainer."""
     if name == "train":
         frame.run.entry.trains = True
     if name in ("compute_loss", "training_step"):
@@ -416,6 +424,7 @@ def hf_trainer_method(frame: Frame, receiver: Value, name: str, given: Given, no
 
 
 def initialize_deepspeed(frame: Frame, given: Given, node: code.Call | None) -> Value:
+    """`deepspeed.initialize(…)`: an engine, an optimizer, a loader, a scheduler."""
     _own(frame, Framework.DEEPSPEED)
     frame.run.entry.distributed = Known.YES
     frame.run.entry.data_parallel = Known.YES
@@ -434,6 +443,7 @@ def initialize_deepspeed(frame: Frame, given: Given, node: code.Call | None) -> 
 
 
 def deepspeed_method(frame: Frame, receiver: Object, name: str, given: Given, node: code.Call | None) -> Value:
+    """A method of a DeepSpeed engine."""
     if name == "backward":
         calls.mark_backward(frame, node)
         return NONE
@@ -442,7 +452,7 @@ def deepspeed_method(frame: Frame, receiver: Object, name: str, given: Given, no
         return NONE
     if name in ("train", "eval"):
         return receiver
-    if name in ("forward",):
+    if name == "forward":
         return methods.call_object(frame, receiver, given, node)
     if name in ("parameters", "named_parameters"):
         return Listing(Tensor(Place.DEVICE)) if name == "parameters" else Listing(Tuple((STRING, Tensor(Place.DEVICE))))
@@ -450,10 +460,11 @@ def deepspeed_method(frame: Frame, receiver: Object, name: str, given: Given, no
         frame.run.saved_kinds |= {"model", "optimizer", "scheduler", "scaler"}
     if name == "load_checkpoint":
         frame.run.entry.resumes = True
-    return UNKNOWN if name in ("module_state_dict",) else OBJECT
+    return UNKNOWN if name == "module_state_dict" else OBJECT
 
 
 def make_ignite_engine(frame: Frame, given: Given, node: code.Call | None) -> Value:
+    """`Engine(process)` of ignite, which runs `process` once a step."""
     _own(frame, Framework.IGNITE)
     for value in given.positional[:1]:
         if isinstance(value, Function | Bound):

@@ -47,6 +47,7 @@ Handler = Callable[[Frame, "Object", str, "Given", "code.Call | None"], Value]
 
 
 def record_call(frame: Frame, name: str, given: Given, node: code.Call | None, receiver: Value | None = None) -> None:
+    """Record a call of a library function that rules ask for by name."""
     if node is None:
         return
     frame.run.record(
@@ -105,6 +106,7 @@ def _mentions_rank(node: code.Expression) -> bool:
 def record_tokenization(
     frame: Frame, kind: str, method: str, given: Given, node: code.Call | None, tokenizer: str = ""
 ) -> None:
+    """Record work of a tokenizer of the library `kind`."""
     if node is None or given.keywords.get("tokenize") == Const(False):
         return
     work = (
@@ -195,10 +197,6 @@ def _object_method(frame: Frame, receiver: Object, name: str, given: Given, node
     return _unknown_method(frame, receiver, name, given, node)
 
 
-def receiver_of(node: code.Call | None) -> code.Expression | None:
-    return node.function.value if node is not None and isinstance(node.function, code.Attribute) else None
-
-
 # ----------------------------------------------------------------------------------------------------------- models
 
 _PLACING = {"to", "cuda", "cpu", "half", "float", "double", "bfloat16", "to_empty", "xpu"}
@@ -221,12 +219,12 @@ _SAME_MODEL = {
 def _model_method(frame: Frame, receiver: Object, name: str, given: Given, node: code.Call | None) -> Value:
     if name in _PLACING:
         moved = replace(receiver, place=_model_place(frame, receiver.place, name, given))
-        calls.rebind(frame, receiver_of(node), moved)
+        calls.rebind(frame, code.receiver_of(node), moved)
         return moved
     if name in _SAME_MODEL:
         _note_mode(frame, name, given)
         if name == "requires_grad_" and given.positional[:1] == [Const(False)]:
-            calls.rebind(frame, receiver_of(node), replace(receiver, frozen=True))
+            calls.rebind(frame, code.receiver_of(node), replace(receiver, frozen=True))
         return receiver
     return _module_protocol(frame, receiver, receiver.place, name, given, node)
 
@@ -278,7 +276,6 @@ def _module_protocol(
         _register(model, given)
         return OBJECT
     if name in (
-        "named_parameters",
         "get_parameter",
         "register_forward_hook",
         "register_full_backward_hook",
@@ -398,7 +395,11 @@ def _scaler(frame: Frame, receiver: Object, name: str, given: Given, node: code.
         calls.mark_update(frame, node)
     if name == "get_scale" and node is not None:
         tensors.sync(
-            frame, SyncKind.READ, node, Tensor(Place.DEVICE, proved=receiver.proved, number=True), receiver_of(node)
+            frame,
+            SyncKind.READ,
+            node,
+            Tensor(Place.DEVICE, proved=receiver.proved, number=True),
+            code.receiver_of(node),
         )
         return NUMBER
     if name == "state_dict":
@@ -543,10 +544,10 @@ def _listing_method(frame: Frame, receiver: Listing, name: str, given: Given, no
         if name == "extend":
             added = calls.item_of(frame, added)
         item = added if isinstance(receiver.item, Unknown) else join(receiver.item, added)
-        calls.rebind(frame, receiver_of(node), Listing(item, growing=True))
+        calls.rebind(frame, code.receiver_of(node), Listing(item, growing=True))
         if isinstance(added, Tensor) and name in ("append", "appendleft", "insert"):
             records.note_kept_graph(
-                frame, node, receiver_of(node), node.arguments[-1].value if node is not None else None, added
+                frame, node, code.receiver_of(node), node.arguments[-1].value if node is not None else None, added
             )
         return OBJECT
     if name in ("pop", "popleft", "get"):
@@ -597,7 +598,7 @@ def _update_table(frame: Frame, receiver: Table, name: str, given: Given, node: 
                 rest = UNKNOWN
         items |= given.keywords
         rest = rest if given.complete else UNKNOWN
-    calls.rebind(frame, receiver_of(node), Table(tuple(items.items()), rest))
+    calls.rebind(frame, code.receiver_of(node), Table(tuple(items.items()), rest))
 
 
 def _host_method(frame: Frame, receiver: Value, name: str, given: Given, node: code.Call | None) -> Value:
@@ -633,7 +634,8 @@ def _option_method(frame: Frame, receiver: Option, name: str, given: Given, node
 
 def _unknown_method(frame: Frame, receiver: Value, name: str, given: Given, node: code.Call | None) -> Value:
     """A method of something unknown: what people use this name for."""
-    word = (dotted(receiver_of(node)) if receiver_of(node) is not None else "").rpartition(".")[2]  # type: ignore[arg-type]
+    named = code.receiver_of(node)
+    word = dotted(named).rpartition(".")[2] if named is not None else ""
     if name == "backward" or (
         "backward" in name
         and name not in ("register_backward_hook", "register_full_backward_hook")
@@ -661,7 +663,7 @@ def _unknown_method(frame: Frame, receiver: Value, name: str, given: Given, node
         return NUMBER
     if name in ("format", "join", "strip", "lower"):
         return _host_method(frame, STRING, name, given, node)
-    if name in ("parameters",):
+    if name == "parameters":
         return Listing(Tensor(Place.UNKNOWN, proved=False))
     if name in ("items", "keys"):
         return Listing(Tuple((STRING, UNKNOWN)) if name == "items" else STRING)
@@ -678,7 +680,7 @@ def _unknown_method(frame: Frame, receiver: Value, name: str, given: Given, node
         added = given.positional[-1] if given.positional else UNKNOWN
         if isinstance(added, Tensor):
             records.note_kept_graph(
-                frame, node, receiver_of(node), node.arguments[-1].value if node is not None else None, added
+                frame, node, code.receiver_of(node), node.arguments[-1].value if node is not None else None, added
             )
         return OBJECT
     packages.run_callbacks(frame, given)
@@ -728,13 +730,14 @@ def call_object(frame: Frame, callee: Object, given: Given, node: code.Call | No
         return tensors.call_module_value(frame, Place.DEVICE, True, given.all())
     if callee.type in ("no_grad", "enable_grad", "cache", "decorator", "autocast") and given.positional:
         return decorated(callee, given.positional[0])
-    if callee.type in ("torch.optim.lr_scheduler.LRScheduler",):
+    if callee.type == "torch.optim.lr_scheduler.LRScheduler":
         return NUMBER
     packages.run_callbacks(frame, given)
     return UNKNOWN
 
 
 def decorated(decorator: Object, function: Value) -> Value:
+    """A function with one decorator more; anything else as it is."""
     if isinstance(function, Function):
         return Function(
             function.module,
@@ -777,7 +780,7 @@ def _parser(frame: Frame, receiver: Object, name: str, given: Given, node: code.
     if name == "add_argument":
         _declare_option(frame, given)
         return OBJECT
-    if name in ("parse_args",):
+    if name == "parse_args":
         return Option("config")
     if name == "parse_known_args":
         return Tuple((Option("config"), Listing(STRING)))
@@ -798,7 +801,7 @@ def _declare_option(frame: Frame, given: Given) -> None:
     if naming.RANK.search(name) or naming.DEVICE.search(name):
         return
     default = given.keywords.get("default", NONE)
-    if given.keywords.get("action") in (Const("store_true"),):
+    if given.keywords.get("action") == Const("store_true"):
         default = Const(False)
     has_default = isinstance(default, Const)
     frame.run.command_line.setdefault(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,14 @@ from trainlint.semantics.text import dotted
 from trainlint.semantics.vocabulary import GuardKind
 
 WATCHED_PREFIXES = ("torch.cuda.amp.", "torch.cpu.amp.")
-_HINT = "amp"
-"""Every watched name holds this; a file without it is not read further."""
+_HINT = re.compile(r'"amp"|(?:cuda|cpu)\.amp')
+"""Every use of a watched name, or the import that makes it one, looks like this in lowered code; a file without it is
+not read further."""
 
 
 def name_uses(path: Path, facts: ModuleFacts) -> list[NameUse]:
     """The uses of watched library names in one file, in source order."""
-    if not any(_HINT in line for line in facts.lines):
+    if not any(_HINT.search(line) for line in facts.lines):
         return []
     scan = _Scan(path, facts)
     for index, row in enumerate(facts.unit_rows):
@@ -47,7 +49,7 @@ class _Scan:
             for part in (*node.decorators, *node.parameters):
                 self._visit(part, row, symbol, under)
             name = f"{symbol}.{node.name}" if symbol else node.name
-            if _HINT in self.facts.lines[len(self.facts.unit_rows) + node.body] or self._mentions_alias(node.body):
+            if _HINT.search(self.facts.lines[len(self.facts.unit_rows) + node.body]) or self._mentions_alias(node.body):
                 for statement in self.facts.body(node.body):
                     self._visit(statement, row, name, under)
         elif isinstance(node, code.DefineClass):

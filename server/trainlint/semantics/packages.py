@@ -104,7 +104,7 @@ def _by_package(frame: Frame, name: str, given: Given, node: code.Call | None) -
 
 def call_unknown(frame: Frame, callee: Value, given: Given, node: code.Call | None) -> Value:
     """A call of something unknown, judged by the name it is called by."""
-    word = _last_word(node.function) if node is not None else ""
+    word = _called_name(node.function) if node is not None else ""
     if "backward" in word and given.positional:
         calls.mark_backward(frame, node)
         if "update" in word or "step" in word:
@@ -131,7 +131,8 @@ def call_unknown(frame: Frame, callee: Value, given: Given, node: code.Call | No
     return Object("computed", inner=replace(found, proved=False)) if found is not None else UNKNOWN
 
 
-def _last_word(function: code.Expression) -> str:
+def _called_name(function: code.Expression) -> str:
+    """The name that a call uses for what it calls; empty where it calls the result of another expression."""
     return (
         function.id
         if isinstance(function, code.Name)
@@ -642,6 +643,7 @@ def _make_hf_dataset(frame: Frame, name: str, given: Given, node: code.Call | No
 
 
 def make_sampler(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
+    """A sampler: a record that its loader joins, and a value."""
     wrapped = given.get("sampler", 0)
     if name == "torch.utils.data.BatchSampler" and isinstance(wrapped, Object) and wrapped.type == "sampler":
         return Object("sampler", origin=name, inner=wrapped)
@@ -909,7 +911,7 @@ def _works(frame: Frame, getter: Function) -> Known:
         return Known.UNKNOWN
     body = frame.run.body(getter.module, getter.define.body)  # type: ignore[arg-type]
     for item in code.walk(body):
-        if isinstance(item, code.Call) and _last_word(item.function) not in _IDLE:
+        if isinstance(item, code.Call) and _called_name(item.function) not in _IDLE:
             return Known.YES
         if isinstance(item, code.For | code.While | code.Comprehension):
             return Known.YES
@@ -997,7 +999,7 @@ def note_resume(frame: Frame, given: Given) -> None:
         return
     for value in given.positional[:1]:
         for option in options(value):
-            if (isinstance(option, Object) and option.type in ("checkpoint",)) or isinstance(option, Unknown):
+            if (isinstance(option, Object) and option.type == "checkpoint") or isinstance(option, Unknown):
                 frame.run.resumes.append(isinstance(option, Object) and option.inner is not None)
                 frame.run.entry.resumes = True
 

@@ -170,6 +170,7 @@ def as_device(value: Value) -> DeviceValue | None:
 
 
 def device_named(text: str) -> DeviceValue | None:
+    """The device that a string such as `"cuda:0"` names; None for any other string."""
     kind = text.partition(":")[0]
     if kind not in (*_ACCELERATORS, "cpu", "meta", "auto"):
         return None
@@ -257,7 +258,7 @@ def move(frame: Frame, value: Tensor, given: Given, node: code.Call | None, name
     note_device(frame, device)
     target = place_of(device)
     if target is Place.HOST and value.place is Place.DEVICE and node is not None:
-        sync(frame, SyncKind.COPY, node, value, receiver(node))
+        sync(frame, SyncKind.COPY, node, value, code.receiver_of(node))
     if value.place is not target and node is not None:
         _record_transfer(frame, value, given, node, device, target, name)
     proved = device.proved and (value.proved or value.place is not Place.DEVICE)
@@ -266,14 +267,10 @@ def move(frame: Frame, value: Tensor, given: Given, node: code.Call | None, name
     )
 
 
-def receiver(node: code.Call) -> code.Expression | None:
-    return node.function.value if isinstance(node.function, code.Attribute) else None
-
-
 def _record_transfer(
     frame: Frame, value: Tensor, given: Given, node: code.Call, device: DeviceValue, target: Place, name: str
 ) -> None:
-    moved = receiver(node)
+    moved = code.receiver_of(node)
     factory = frame.factories.get(id(moved)) if moved is not None else None
     if factory is None and value.created and isinstance(moved, code.Name | code.Call):
         factory = frame.made_by(moved)
@@ -301,7 +298,7 @@ def _record_transfer(
         made_by=factory[0] if factory and moved is not None and id(moved) in frame.factories else None,
         factory=factory[1] if factory else name if "." in name else "",
         factory_arguments=factory[2] if factory else Arguments(),
-        device_text=_device_text(given, node, name),
+        device_text=_device_text(node, name),
     )
 
 
@@ -321,7 +318,8 @@ def record_copy(frame: Frame, node: code.Subscript, value: Tensor) -> None:
     )
 
 
-def _device_text(given: Given, node: code.Call, name: str) -> str:
+def _device_text(node: code.Call, name: str) -> str:
+    """The device that a transfer names, as source text; empty where it names none or is too long to repeat."""
     arguments = [argument for argument in node.arguments if argument.keyword != "non_blocking"]
     if name == "cuda":
         return '"cuda"' if not arguments else ""
@@ -338,11 +336,11 @@ def call_method(frame: Frame, value: Tensor, name: str, given: Given, node: code
     """`tensor.name(…)`."""
     if name in library.SYNCING_METHODS:
         if node is not None:
-            sync(frame, SyncKind.READ, node, value, receiver(node))
+            sync(frame, SyncKind.READ, node, value, code.receiver_of(node))
         return Listing(NUMBER) if name == "tolist" else NUMBER
     if name in library.COPYING_METHODS:
         if node is not None and value.place is Place.DEVICE:
-            sync(frame, SyncKind.COPY, node, value, receiver(node))
+            sync(frame, SyncKind.COPY, node, value, code.receiver_of(node))
         return ARRAY if name == "numpy" else replace(value, place=Place.HOST, proved=True)
     if name in library.STRING_METHODS:
         return STRING

@@ -143,6 +143,7 @@ class Table:
     rest: Value | None = None
 
     def get(self, key: str) -> Value:
+        """The value under a key; UNKNOWN where it may be anything."""
         for name, value in self.items:
             if name == key:
                 return value
