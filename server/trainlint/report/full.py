@@ -98,8 +98,12 @@ def _notes(reported: Reported, view: View, style: Style) -> Iterator[str]:
     if finding.help:
         yield f"{style.paint('help:', Ink.BOLD)} {printable(finding.help)}"
     if finding.fix is not None:
-        yield f"{style.paint('fix:', Ink.BOLD)}  {_fix_note(finding.fix)}"
+        first, *others = _fix_note(finding.fix)
+        yield f"{style.paint('fix:', Ink.BOLD)}  {first}"
+        yield from (f"      {line}".rstrip() for line in others)
 
 
-def _fix_note(fix: Fix) -> str:
-    return f"{printable(fix.message)} ({FIX_NOTES[fix.applicability]})"
+def _fix_note(fix: Fix) -> list[str]:
+    """What the fix does, and how far it goes; advice of several lines, code included, keeps its lines."""
+    first, *others = [printable(line) for line in fix.message.splitlines()]
+    return [f"{first} ({FIX_NOTES[fix.applicability]})", *others]

@@ -1,0 +1,84 @@
+"""Classes of the project: their members and bases, and what kind of thing they describe."""
+
+from __future__ import annotations
+
+from trainlint.semantics import library
+from trainlint.semantics.values import Bound, Class, Function, Instance, Reference, Value, is_reference
+
+_DEEPEST_BASE = 12
+"""Bases of bases are looked through this deep; a class that derives from itself has no end."""
+
+
+def find_member(cls: Class, name: str, seen: int = 0) -> Value | None:
+    """A member of a class of the project or of its bases in the project."""
+    if name in cls.members:
+        return cls.members[name]
+    if seen > _DEEPEST_BASE:
+        return None
+    for base in cls.bases:
+        if isinstance(base, Class) and base is not cls:
+            found = find_member(base, name, seen + 1)
+            if found is not None:
+                return found
+    return None
+
+
+def library_bases(cls: Class, depth: int = 0) -> set[str]:
+    """Names of the library classes that a class derives from, through classes of the project."""
+    names: set[str] = set()
+    for base in cls.bases:
+        if isinstance(base, Reference):
+            names.add(base.name)
+        elif isinstance(base, Class) and base is not cls and depth < _DEEPEST_BASE:
+            names |= library_bases(base, depth + 1)
+    return names
+
+
+def lineage(cls: Class, depth: int = 0) -> list[Class]:
+    """A class and its bases in the project."""
+    bases = [base for base in cls.bases if isinstance(base, Class) and base is not cls and depth < _DEEPEST_BASE]
+    return [cls, *(found for base in bases for found in lineage(base, depth + 1))]
+
+
+def is_module_class(cls: Class) -> bool:
+    """Whether a class of the project is a model or a layer."""
+    return any(name in library.MODULE_BASES or library.is_module_class(name) for name in library_bases(cls))
+
+
+def is_module(value: Value) -> bool:
+    """Whether a value is a model or a layer of the project."""
+    return isinstance(value, Instance) and is_module_class(value.cls)
+
+
+def is_optimizer(value: Instance) -> bool:
+    """Whether an object of a project class is an optimizer."""
+    return any(library.is_optimizer_class(name) for name in library_bases(value.cls))
+
+
+def is_dataset_class(cls: Class) -> bool:
+    """Whether a class of the project is a dataset, by its bases or by its methods and its name."""
+    names = library_bases(cls)
+    if names & library.DATASET_BASES or any(
+        library.TORCHVISION_DATASETS.match(name) or name.endswith("Dataset") for name in names
+    ):
+        return True
+    return (
+        "__getitem__" in cls.members
+        and "__len__" in cls.members
+        and ("dataset" in cls.define.name.lower() or "data" in cls.define.name.lower())
+    )
+
+
+def is_tokenizer(cls: Class) -> bool:
+    """Whether a class of the project is called a tokenizer."""
+    name = cls.define.name.lower()
+    return "tokeniz" in name or "tokenis" in name or name.endswith("bpe")
+
+
+def bind(function: Function, receiver: Value) -> Value:
+    """A function as an attribute of an object gives it, by its decorators."""
+    if any(is_reference(decorator, "staticmethod") for decorator in function.decorators):
+        return function
+    if any(is_reference(decorator, "classmethod") for decorator in function.decorators):
+        return Bound(function, receiver.cls if isinstance(receiver, Instance) else receiver)
+    return Bound(function, receiver)
