@@ -6,7 +6,18 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from trainlint.semantics import code, expressions, guards, library, methods, naming, packages, statements, tensors
+from trainlint.semantics import (
+    classes,
+    code,
+    expressions,
+    guards,
+    library,
+    methods,
+    naming,
+    packages,
+    statements,
+    tensors,
+)
 from trainlint.semantics.project import Arguments, EvaluationForward, Site, SyncKind
 from trainlint.semantics.state import (
     DEEPEST_CALL,
@@ -44,6 +55,7 @@ from trainlint.semantics.values import (
     Tuple,
     Unknown,
     Value,
+    is_reference,
     join,
 )
 from trainlint.semantics.vocabulary import GradMode, GuardKind, Place
@@ -169,14 +181,14 @@ def _call_bound(frame: Frame, callee: Bound, given: Given, node: code.Call | Non
         note_change(frame, receiver)
     if (
         isinstance(receiver, Instance)
-        and is_tokenizer(receiver.cls)
+        and classes.is_tokenizer(receiver.cls)
         and isinstance(callee.function.define, code.Define)
     ):
         name = callee.function.define.name
         if name in library.ENCODING_METHODS and frame.function is not None and frame.function.owner is not receiver.cls:
             methods.record_tokenization(frame, "bpe", name, given, node, receiver.cls.qualname)
     steps = callee.function.qualname.endswith(".step") and frame.function is not callee.function
-    if steps and isinstance(receiver, Instance) and is_optimizer(receiver):
+    if steps and isinstance(receiver, Instance) and classes.is_optimizer(receiver):
         mark_update(frame, node)
     return call_function(frame, callee.function, replace(given, positional=[receiver, *given.positional]), node)
 
@@ -184,7 +196,7 @@ def _call_bound(frame: Frame, callee: Bound, given: Given, node: code.Call | Non
 def note_change(frame: Frame, instance: Instance) -> None:
     """A dataset whose method is called in a loop, or whose attribute is set there, changes between epochs."""
     owner = frame.function.owner if frame.function is not None else None
-    if owner is not instance.cls and is_dataset_class(instance.cls):
+    if owner is not instance.cls and classes.is_dataset_class(instance.cls):
         frame.run.changed_datasets.add(id(instance))
 
 
@@ -199,11 +211,11 @@ def _call_partial(frame: Frame, callee: Partial, given: Given, node: code.Call |
 
 
 def _call_instance(frame: Frame, callee: Instance, given: Given, node: code.Call | None) -> Value:
-    if is_module(callee):
+    if classes.is_module(callee):
         return call_module(frame, callee, given, node)
-    member = find_member(callee.cls, "__call__")
+    member = classes.find_member(callee.cls, "__call__")
     if isinstance(member, Function):
-        if is_tokenizer(callee.cls):
+        if classes.is_tokenizer(callee.cls):
             methods.record_tokenization(frame, "bpe", "__call__", given, node, callee.cls.qualname)
         return call_function(frame, member, replace(given, positional=[callee, *given.positional]), node)
     return packages.call_unknown(frame, callee, given, node)
@@ -230,7 +242,7 @@ def _call_method(frame: Frame, callee: Method, given: Given, node: code.Call | N
     ):
         return instantiate(frame, callee.receiver, replace(given, positional=[], complete=False), node)
     if isinstance(callee.receiver, Class) and callee.name == "apply":
-        forward = find_member(callee.receiver, "forward")
+        forward = classes.find_member(callee.receiver, "forward")
         if isinstance(forward, Function):
             return call_function(frame, forward, replace(given, positional=[UNKNOWN, *given.positional]), node)
     return methods.call_method(frame, callee.receiver, callee.name, given, node)
@@ -516,97 +528,23 @@ def guard_function(frame: Frame, function: Function) -> Value:
 # --------------------------------------------------------------------------------------------------------- classes
 
 
-def find_member(cls: Class, name: str, seen: int = 0) -> Value | None:
-    """A member of a class of the project or of its bases in the project."""
-    if name in cls.members:
-        return cls.members[name]
-    if seen > 12:
-        return None
-    for base in cls.bases:
-        if isinstance(base, Class) and base is not cls:
-            found = find_member(base, name, seen + 1)
-            if found is not None:
-                return found
-    return None
-
-
-def library_bases(cls: Class, depth: int = 0) -> set[str]:
-    """Names of the library classes that a class derives from, through classes of the project."""
-    names: set[str] = set()
-    for base in cls.bases:
-        if isinstance(base, Reference):
-            names.add(base.name)
-        elif isinstance(base, Class) and base is not cls and depth < 12:
-            names |= library_bases(base, depth + 1)
-    return names
-
-
-def is_module_class(cls: Class) -> bool:
-    """Whether a class of the project is a model or a layer."""
-    return any(name in library.MODULE_BASES or library.is_module_class(name) for name in library_bases(cls))
-
-
-def is_optimizer(value: Instance) -> bool:
-    """Whether an object of a project class is an optimizer."""
-    return any(library.is_optimizer_class(name) for name in library_bases(value.cls))
-
-
-def is_module(value: Value) -> bool:
-    """Whether a value is a model or a layer of the project."""
-    return isinstance(value, Instance) and is_module_class(value.cls)
-
-
-def is_dataset_class(cls: Class) -> bool:
-    """Whether a class of the project is a dataset, by its bases or by its methods and its name."""
-    names = library_bases(cls)
-    if names & library.DATASET_BASES or any(
-        library.TORCHVISION_DATASETS.match(name) or name.endswith("Dataset") for name in names
-    ):
-        return True
-    return (
-        "__getitem__" in cls.members
-        and "__len__" in cls.members
-        and ("dataset" in cls.define.name.lower() or "data" in cls.define.name.lower())
-    )
-
-
-def is_tokenizer(cls: Class) -> bool:
-    """Whether a class of the project is called a tokenizer."""
-    name = cls.define.name.lower()
-    return "tokeniz" in name or "tokenis" in name or name.endswith("bpe")
-
-
-def bind(function: Function, receiver: Value) -> Value:
-    """A function as an attribute of an object gives it, by its decorators."""
-    if any(is_reference(decorator, "staticmethod") for decorator in function.decorators):
-        return function
-    if any(is_reference(decorator, "classmethod") for decorator in function.decorators):
-        return Bound(function, receiver.cls if isinstance(receiver, Instance) else receiver)
-    return Bound(function, receiver)
-
-
-def is_reference(value: Value, *names: str) -> bool:
-    """Whether a value is one of these library names."""
-    return isinstance(value, Reference) and value.name in names
-
-
 def instantiate(frame: Frame, cls: Class, given: Given, node: code.Call | None) -> Value:
     """Make an object of a class of the project; one stands for all that are made at one place."""
-    names = library_bases(cls)
+    names = classes.library_bases(cls)
     if names & library.DATA_LOADERS:
         return _own_loader(frame, cls, given, node)
     key = (id(cls), frame.site(node.at) if node is not None else None)
     instance = frame.run.instances.get(key)
     if instance is None:
         instance = frame.run.instances[key] = Instance(cls)
-        if is_module_class(cls):
+        if classes.is_module_class(cls):
             instance.place = Place.HOST
-    elif is_module_class(cls):
+    elif classes.is_module_class(cls):
         return instance
-    constructor = find_member(cls, "__init__")
+    constructor = classes.find_member(cls, "__init__")
     if isinstance(constructor, Function):
         whole = replace(given, positional=[instance, *given.positional])
-        if is_module_class(cls) and library.LIGHTNING_MODULE not in names:
+        if classes.is_module_class(cls) and library.LIGHTNING_MODULE not in names:
             instance.construct = _constructor(frame, constructor, whole, node)
         else:
             call_function(frame, constructor, whole, node)
@@ -618,7 +556,7 @@ def instantiate(frame: Frame, cls: Class, given: Given, node: code.Call | None) 
 
 def _own_loader(frame: Frame, cls: Class, given: Given, node: code.Call | None) -> Value:
     """A subclass of DataLoader: what its constructor passes to `super().__init__`, or else what it is given."""
-    constructor = find_member(cls, "__init__")
+    constructor = classes.find_member(cls, "__init__")
     if not isinstance(constructor, Function):
         return packages.make_loader(frame, given, node, "torch.utils.data.DataLoader")
     instance = Instance(cls)
@@ -672,9 +610,9 @@ def super_member(frame: Frame, receiver: Instance, name: str) -> Value:
     owner = function.owner if function is not None else None
     for base in owner.bases if owner is not None else ():
         if isinstance(base, Class):
-            member = find_member(base, name)
+            member = classes.find_member(base, name)
             if isinstance(member, Function):
-                return bind(member, receiver)
+                return classes.bind(member, receiver)
     return Method(Object("super", inner=receiver), name) if name == "__init__" else Method(receiver, name)
 
 
@@ -696,7 +634,7 @@ def member_of_module(frame: Frame, module: ModuleState, name: str) -> Value:
 def call_module(frame: Frame, module: Instance, given: Given, node: code.Call | None) -> Value:
     """Run a model of the project's own: its forward, in the circumstances of the call."""
     record_forward(frame, module, node)
-    forward = find_member(module.cls, "forward")
+    forward = classes.find_member(module.cls, "forward")
     values = given.all()
     if not isinstance(forward, Function) or not _worth_following(frame, module):
         number = naming.LOSS.search(module.cls.define.name.lower())
@@ -710,13 +648,7 @@ def _worth_following(frame: Frame, module: Instance) -> bool:
     if frame.where.grad is GradMode.DISABLED:
         return False
     known = frame.run.interest
-    return any(known.of_class(cls.module.path, cls.define.name) for cls in _lineage(module.cls))  # type: ignore[attr-defined]
-
-
-def _lineage(cls: Class, depth: int = 0) -> list[Class]:
-    """A class and its bases in the project."""
-    bases = [base for base in cls.bases if isinstance(base, Class) and base is not cls and depth < 12]
-    return [cls, *(found for base in bases for found in _lineage(base, depth + 1))]
+    return any(known.of_class(cls.module.path, cls.define.name) for cls in classes.lineage(module.cls))  # type: ignore[attr-defined]
 
 
 def placed(frame: Frame, result: Value, place: Place, values: list[Value]) -> Value:
@@ -750,7 +682,11 @@ def record_forward(frame: Frame, model: Value, node: code.Call | None) -> None:
         return
     if frame.where.root.role is Role.FORWARD:
         return
-    if frame.function is not None and frame.function.owner is not None and is_module_class(frame.function.owner):
+    if (
+        frame.function is not None
+        and frame.function.owner is not None
+        and classes.is_module_class(frame.function.owner)
+    ):
         # a layer inside of a model: the call of the model is the one that matters
         return
     if isinstance(model, Object) and (
@@ -845,15 +781,15 @@ def _item_of_generated(frame: Frame, value: Generated) -> Value:
 
 
 def _item_of_instance(frame: Frame, value: Instance) -> Value:
-    iterator = find_member(value.cls, "__iter__")
+    iterator = classes.find_member(value.cls, "__iter__")
     if isinstance(iterator, Function):
         result = call_function(frame, iterator, Given([value]), None)
         if result is not value:
             return item_of(frame, result)
-    following = find_member(value.cls, "__next__")
+    following = classes.find_member(value.cls, "__next__")
     if isinstance(following, Function):
         return call_function(frame, following, Given([value]), None)
-    getter = find_member(value.cls, "__getitem__")
+    getter = classes.find_member(value.cls, "__getitem__")
     if isinstance(getter, Function):
         return call_function(frame, getter, Given([value, NUMBER]), None)
     return UNKNOWN
@@ -873,7 +809,7 @@ def generated_in(frame: Frame, value: Value, depth: int = 0) -> tuple[Generated 
         if value.type in ("iterator", "tqdm"):
             return generated_in(frame, value.inner, depth + 1)
     if isinstance(value, Instance):
-        iterator = find_member(value.cls, "__iter__")
+        iterator = classes.find_member(value.cls, "__iter__")
         if isinstance(iterator, Function):
             result = call_function(frame, iterator, Given([value]), None)
             if result is not value:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from trainlint.semantics import calls, code, guards, library, naming, tensors
+from trainlint.semantics import calls, classes, code, guards, library, naming, tensors
 from trainlint.semantics.project import SyncKind
 from trainlint.semantics.state import Frame, ModuleState, Standing
 from trainlint.semantics.text import dotted
@@ -39,6 +39,7 @@ from trainlint.semantics.values import (
     Tuple,
     Unknown,
     Value,
+    is_reference,
     join,
     options,
 )
@@ -139,19 +140,17 @@ def _instance_attribute(frame: Frame, base: Instance, name: str) -> Value:
         if isinstance(value, Tensor) and value.registered and base.place is Place.DEVICE:
             return replace(value, place=Place.DEVICE, created=False)
         return value
-    member = calls.find_member(base.cls, name)
-    if member is None and base.construct is not None and not calls.is_module(base):
+    member = classes.find_member(base.cls, name)
+    if member is None and base.construct is not None and not classes.is_module(base):
         base.settle()
         return _instance_attribute(frame, base, name)
     if isinstance(member, Function):
-        if any(
-            calls.is_reference(decorator, "property", "functools.cached_property") for decorator in member.decorators
-        ):
+        if any(is_reference(decorator, "property", "functools.cached_property") for decorator in member.decorators):
             return calls.call_function(frame, member, calls.Given([base]), None)
-        return calls.bind(member, base)
+        return classes.bind(member, base)
     if member is not None:
         return member
-    if name == "device" and calls.is_module(base):
+    if name == "device" and classes.is_module(base):
         return DeviceValue(
             cuda=base.place is Place.DEVICE or frame.run.entry.cuda is Known.YES,
             cpu=True,
@@ -172,7 +171,7 @@ def _parameter_groups(frame: Frame) -> Value:
 
 def _framework_attribute(frame: Frame, base: Instance, name: str) -> Value | None:
     """What a framework's base class gives an instance of the project's class."""
-    names = calls.library_bases(base.cls)
+    names = classes.library_bases(base.cls)
     if name == "param_groups" and any(library.is_optimizer_class(one) for one in names):
         return _parameter_groups(frame)
     if library.LIGHTNING_MODULE in names:
@@ -184,8 +183,8 @@ def _framework_attribute(frame: Frame, base: Instance, name: str) -> Value | Non
 
 
 def _class_attribute(frame: Frame, base: Class, name: str) -> Value:
-    member = calls.find_member(base, name)
-    if isinstance(member, Function) and any(calls.is_reference(one, "classmethod") for one in member.decorators):
+    member = classes.find_member(base, name)
+    if isinstance(member, Function) and any(is_reference(one, "classmethod") for one in member.decorators):
         return Bound(member, base)
     return member if member is not None else Method(base, name)
 
@@ -357,7 +356,7 @@ def item_at(frame: Frame, base: Value, key: Value) -> Value:
     if isinstance(base, Object):
         return _object_item(frame, base, key)
     if isinstance(base, Instance):
-        member = calls.find_member(base.cls, "__getitem__")
+        member = classes.find_member(base.cls, "__getitem__")
         if isinstance(member, Function):
             return calls.call_function(frame, member, calls.Given([base, key]), None)
     if isinstance(base, Host):

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from trainlint.semantics import calls, code, methods, tensors
+from trainlint.semantics import calls, classes, code, methods, tensors
 from trainlint.semantics.project import Loader, ReportKind
 from trainlint.semantics.state import Frame, Role, Where
 from trainlint.semantics.values import (
@@ -82,15 +82,15 @@ def run_dataset(frame: Frame, dataset: Value, loader: Loader | None) -> None:
         frame.run.datasets_seen.add(id(option))
         _run_items(frame, option, loader)
         for value in option.attributes.values():
-            if isinstance(value, Instance) and calls.is_dataset_class(value.cls):
+            if isinstance(value, Instance) and classes.is_dataset_class(value.cls):
                 run_dataset(frame, value, loader)
 
 
 def _run_items(frame: Frame, dataset: Instance, loader: Loader | None) -> None:
-    names = calls.library_bases(dataset.cls)
+    names = classes.library_bases(dataset.cls)
     iterable = any(name.endswith("IterableDataset") for name in names)
     for method in ("__iter__",) if iterable else ("__getitem__", "__getitems__"):
-        member = calls.find_member(dataset.cls, method)
+        member = classes.find_member(dataset.cls, method)
         if isinstance(member, Function):
             item = run_as(frame, Role.SAMPLE, Bound(member, dataset), [] if iterable else [NUMBER])
             if loader is not None:
@@ -128,7 +128,7 @@ def _run_item_function(frame: Frame, value: Value, role: Role) -> None:
     elif isinstance(value, Function | Bound):
         run_as(frame, role, value, [samples])
     elif isinstance(value, Instance):
-        member = calls.find_member(value.cls, "__call__")
+        member = classes.find_member(value.cls, "__call__")
         if isinstance(member, Function):
             run_as(frame, role, Bound(member, value), [samples])
 
@@ -149,7 +149,7 @@ def _prepared(frame: Frame, value: Value, framework: Framework) -> Value:
         if fact is not None:
             fact.prepared_by = framework
         return replace(value, place=Place.DEVICE)
-    if isinstance(value, Instance) and calls.is_module(value):
+    if isinstance(value, Instance) and classes.is_module(value):
         value.place = Place.DEVICE
         return value
     if isinstance(value, Object) and value.type == "torch.nn.Module":
@@ -310,7 +310,7 @@ def run_lightning_object(frame: Frame, instance: Instance) -> None:
     instance.place = Place.DEVICE
     outer, frame.where = frame.where, replace(frame.where, loops=(), guards=())
     for name in (*_LIGHTNING_ONCE, *_LIGHTNING_LOADERS):
-        member = calls.find_member(instance.cls, name)
+        member = classes.find_member(instance.cls, name)
         if isinstance(member, Function):
             result = calls.call_unbound(frame, member, receiver=instance)
             if name in _LIGHTNING_LOADERS:
@@ -318,11 +318,11 @@ def run_lightning_object(frame: Frame, instance: Instance) -> None:
                     _take_loader(frame, loader, training=name == "train_dataloader")
     frame.where = outer
     batch = Tensor(Place.DEVICE, container=True)
-    callback = not calls.is_module_class(instance.cls)
+    callback = not classes.is_module_class(instance.cls)
     roles = ((Role.STEP, _LIGHTNING_STEPS), (Role.EVALUATION, _LIGHTNING_EVALUATION), (Role.EPOCH, _LIGHTNING_EPOCHS))
     for role, hooks in roles:
         for name in hooks:
-            member = calls.find_member(instance.cls, name)
+            member = classes.find_member(instance.cls, name)
             if isinstance(member, Function):
                 takes_batch = name in ("training_step", "validation_step", "test_step", "predict_step")
                 arguments: list[Value] = [batch, NUMBER] if takes_batch and not callback else []
@@ -386,7 +386,7 @@ def use_hf_trainer(frame: Frame, given: Given, trainer: Instance | None) -> None
     model = given.get("model", 0)
     if isinstance(model, Instance):
         model.place = Place.DEVICE
-        forward = calls.find_member(model.cls, "forward")
+        forward = classes.find_member(model.cls, "forward")
         if isinstance(forward, Function):
             run_as(frame, Role.STEP, Bound(forward, model), [])
     if trainer is not None:
@@ -396,7 +396,7 @@ def use_hf_trainer(frame: Frame, given: Given, trainer: Instance | None) -> None
             ("prediction_step", Role.EVALUATION),
             ("get_train_dataloader", Role.FUNCTION),
         ):
-            member = calls.find_member(trainer.cls, name)
+            member = classes.find_member(trainer.cls, name)
             if isinstance(member, Function):
                 run_as(
                     frame,
@@ -409,7 +409,7 @@ def use_hf_trainer(frame: Frame, given: Given, trainer: Instance | None) -> None
     for callback in _listed(given.keywords.get("callbacks", UNKNOWN)):
         if isinstance(callback, Instance):
             for name in ("on_step_end", "on_step_begin", "on_substep_end", "on_log"):
-                member = calls.find_member(callback.cls, name)
+                member = classes.find_member(callback.cls, name)
                 if isinstance(member, Function):
                     run_as(frame, Role.STEP, Bound(member, callback), [])
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from trainlint.semantics import calls, code, contexts, frameworks, library, names, naming, records, statements
+from trainlint.semantics import calls, classes, code, contexts, frameworks, library, names, naming, records, statements
 from trainlint.semantics.context import Context
 from trainlint.semantics.facts import ModuleFacts
 from trainlint.semantics.interest import Interest
@@ -40,7 +40,7 @@ from trainlint.semantics.project import (
 )
 from trainlint.semantics.state import Frame, LoopRun, ModuleState, Role, Root, Run, Units, Where
 from trainlint.semantics.text import describe
-from trainlint.semantics.values import NUMBER, Bound, Class, Function, Instance, options
+from trainlint.semantics.values import NUMBER, Bound, Class, Function, Instance, is_reference, options
 from trainlint.semantics.vocabulary import Framework, GuardKind, Known, Region
 
 _RECURSION = 12_000
@@ -330,7 +330,7 @@ class Linker:
                 frame, role, Bound(function, receiver), [NUMBER] if function.define.name == "__getitem__" else []
             )
             return
-        is_static = any(calls.is_reference(decorator, "staticmethod") for decorator in function.decorators)
+        is_static = any(is_reference(decorator, "staticmethod") for decorator in function.decorators)
         calls.call_unbound(frame, function, receiver=None if is_static else receiver)
 
     def _role(self, run: Run, module: ModuleState, index: int, function: Function) -> Role | None:
@@ -342,11 +342,11 @@ class Linker:
         if name in self.options.step_functions:
             return Role.STEP
         if owner is not None:
-            bases = calls.library_bases(owner)
-            if name in ("__getitem__", "__iter__") and calls.is_dataset_class(owner):
+            bases = classes.library_bases(owner)
+            if name in ("__getitem__", "__iter__") and classes.is_dataset_class(owner):
                 iterable = any(base.endswith("IterableDataset") for base in bases)
                 return Role.SAMPLE if (name == "__iter__") == iterable else None
-            if name == "forward" and calls.is_module_class(owner):
+            if name == "forward" and classes.is_module_class(owner):
                 return Role.FORWARD if _mentions(run) & {"backward", "training_step", "Trainer", "fit"} else None
             if "ollat" in owner.define.name and name == "__call__":
                 return Role.COLLATE
@@ -367,14 +367,14 @@ class Linker:
                 return instance
         key = (id(owner), "root")
         instance = frame.run.instances[key] = Instance(owner)
-        constructor = calls.find_member(owner, "__init__")
+        constructor = classes.find_member(owner, "__init__")
         if isinstance(constructor, Function):
             calls.call_unbound(frame, constructor, receiver=instance)
         return instance
 
     def _run_framework_object(self, frame: Frame, receiver: Instance) -> bool:
         """Run the hooks of a class that a framework drives; whether it is one."""
-        bases = calls.library_bases(receiver.cls)
+        bases = classes.library_bases(receiver.cls)
         if bases & {
             library.LIGHTNING_MODULE,
             "pytorch_lightning.LightningDataModule",
@@ -391,7 +391,7 @@ class Linker:
 
 
 def _is_framework_class(owner: Class) -> bool:
-    bases = calls.library_bases(owner)
+    bases = classes.library_bases(owner)
     return bool(
         bases & {library.LIGHTNING_MODULE, "pytorch_lightning.LightningDataModule", "pytorch_lightning.Callback"}
     ) or any(library.HF_TRAINERS.match(base) for base in bases)

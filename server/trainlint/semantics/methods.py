@@ -6,7 +6,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from trainlint.semantics import calls, code, expressions, frameworks, library, naming, packages, records, tensors
+from trainlint.semantics import (
+    calls,
+    classes,
+    code,
+    expressions,
+    frameworks,
+    library,
+    naming,
+    packages,
+    records,
+    tensors,
+)
 from trainlint.semantics.project import Call, Loader, Report, ReportKind, SyncKind, Tokenization, TokenizerWork
 from trainlint.semantics.state import Frame, Role, WrappedModel
 from trainlint.semantics.text import dotted
@@ -33,6 +44,7 @@ from trainlint.semantics.values import (
     Tuple,
     Unknown,
     Value,
+    is_reference,
     join,
 )
 from trainlint.semantics.vocabulary import GradMode, Place
@@ -145,7 +157,7 @@ def _is_cached(frame: Frame) -> bool:
         return False
     caches = ("functools.lru_cache", "functools.cache", "lru_cache", "cachetools.cached")
     decorated = any(
-        calls.is_reference(item, *caches) or (isinstance(item, Object) and item.type == "cache")
+        is_reference(item, *caches) or (isinstance(item, Object) and item.type == "cache")
         for item in function.decorators
     )
     return decorated or any(_looks_up(guard.test) for guard in frame.where.guards)
@@ -329,12 +341,12 @@ def _wrapper_method(frame: Frame, receiver: Object, name: str, given: Given, nod
 
 def _instance_method(frame: Frame, receiver: Instance, name: str, given: Given, node: code.Call | None) -> Value:
     """A method that an object of the project's class has from a library base."""
-    names = calls.library_bases(receiver.cls)
+    names = classes.library_bases(receiver.cls)
     if library.LIGHTNING_MODULE in names:
         handled = frameworks.lightning_method(frame, receiver, name, given, node)
         if handled is not None:
             return handled
-    if calls.is_module_class(receiver.cls):
+    if classes.is_module_class(receiver.cls):
         if name in _PLACING:
             receiver.place = _model_place(frame, receiver.place, name, given)
             return receiver

@@ -7,7 +7,19 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from trainlint.semantics import calls, code, expressions, frameworks, guards, library, methods, naming, records, tensors
+from trainlint.semantics import (
+    calls,
+    classes,
+    code,
+    expressions,
+    frameworks,
+    guards,
+    library,
+    methods,
+    naming,
+    records,
+    tensors,
+)
 from trainlint.semantics.project import (
     DatasetKind,
     EnvironmentSetting,
@@ -869,10 +881,10 @@ def _one_dataset(frame: Frame, dataset: Value) -> tuple[DatasetKind, Known]:
             return DatasetKind.MAP, Known.YES
         return DatasetKind.UNKNOWN, Known.UNKNOWN
     if isinstance(dataset, Instance):
-        names = calls.library_bases(dataset.cls)
+        names = classes.library_bases(dataset.cls)
         if any(name.endswith("IterableDataset") for name in names):
             return DatasetKind.ITERABLE, Known.YES
-        getter = calls.find_member(dataset.cls, "__getitem__")
+        getter = classes.find_member(dataset.cls, "__getitem__")
         if isinstance(getter, Function):
             return DatasetKind.MAP, _works(frame, getter)
         if any(library.TORCHVISION_DATASETS.match(name) for name in names):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from trainlint.semantics import calls, code
+from trainlint.semantics import classes, code
 from trainlint.semantics.context import Context
 from trainlint.semantics.project import Checkpoint, KeptGraph, Loader, LoaderUse, Site
 from trainlint.semantics.state import Frame, Where
@@ -140,7 +140,7 @@ def state_kinds(value: Value, key: str = "", depth: int = 0) -> set[str]:
         }
         kind = by_type.get(value.inner.type, "model")
         return _kinds_by_name(key) or {kind} if kind == "model" else {kind}
-    if isinstance(value, Instance) and calls.is_module_class(value.cls):
+    if isinstance(value, Instance) and classes.is_module_class(value.cls):
         return {"model"}
     if isinstance(value, Object) and value.type in ("torch.nn.Module", "torch.optim.Optimizer"):
         return {"model"} if value.type == "torch.nn.Module" else {"optimizer"}
@@ -238,7 +238,7 @@ def _conditional(frame: Frame, model: Value) -> Known:
         )
     if not isinstance(model, Instance):
         return Known.UNKNOWN
-    forward = calls.find_member(model.cls, "forward")
+    forward = classes.find_member(model.cls, "forward")
     if not isinstance(forward, Function):
         return Known.UNKNOWN
     model.settle()
@@ -261,7 +261,7 @@ def _skips_submodules(frame: Frame, model: Instance, function: Function, seen: s
             and isinstance(item.function, code.Attribute)
             and dotted(item.function.value) == "self"
         ):
-            member = calls.find_member(model.cls, item.function.name)
+            member = classes.find_member(model.cls, item.function.name)
             if isinstance(member, Function) and _skips_submodules(frame, model, member, seen):
                 return True
             attribute = model.attributes.get(item.function.name)
@@ -284,7 +284,7 @@ def _submodules_used(model: Instance, branch: object) -> set[str]:
     for item in code.walk(branch):
         if isinstance(item, code.Attribute) and isinstance(item.value, code.Name) and item.value.id == "self":
             value = model.attributes.get(item.name)
-            layer = (isinstance(value, Instance) and calls.is_module_class(value.cls)) or (
+            layer = (isinstance(value, Instance) and classes.is_module_class(value.cls)) or (
                 isinstance(value, Object)
                 and value.type == "torch.nn.Module"
                 and not value.origin.rpartition(".")[2].startswith(

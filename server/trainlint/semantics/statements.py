@@ -8,7 +8,7 @@ from dataclasses import replace
 from enum import Enum
 from typing import Any
 
-from trainlint.semantics import calls, code, expressions, guards, library, naming, records, tensors
+from trainlint.semantics import calls, classes, code, expressions, guards, library, naming, records, tensors
 from trainlint.semantics.facts import ModuleFacts
 from trainlint.semantics.project import Site
 from trainlint.semantics.state import Frame, LoopRun, ModuleState, Role, Run, Standing, Units, Where
@@ -34,6 +34,7 @@ from trainlint.semantics.values import (
     Tuple,
     Unknown,
     Value,
+    is_reference,
     join,
 )
 from trainlint.semantics.vocabulary import GradMode, GuardKind
@@ -704,7 +705,7 @@ def _enter_instance(frame: Frame, value: Instance) -> Value:
     """Run `__enter__` and `__exit__` of a context manager of the project; both happen once a block."""
     result: Value = value
     for name in ("__enter__", "__exit__"):
-        member = calls.find_member(value.cls, name)
+        member = classes.find_member(value.cls, name)
         if isinstance(member, Function):
             found = calls.call_function(frame, member, calls.Given([value], complete=False), None)
             if name == "__enter__" and found != NONE:
@@ -768,7 +769,7 @@ def _define_class(frame: Frame, node: code.DefineClass) -> Leaves:
     qualname = f"{frame.symbol}.{node.name}" if frame.symbol else node.name
     bases = tuple(expressions.evaluate(frame, base.value) for base in node.bases if base.keyword is None)
     decorators = [expressions.evaluate(frame, decorator) for decorator in node.decorators]
-    settings = any(calls.is_reference(decorator, "dataclasses.dataclass") for decorator in decorators) or any(
+    settings = any(is_reference(decorator, "dataclasses.dataclass") for decorator in decorators) or any(
         isinstance(decorator, code.Call) and dotted(decorator.function).endswith("dataclass")
         for decorator in node.decorators
     )

@@ -374,3 +374,8 @@ def _weaken(value: Value) -> Value:
     if isinstance(value, Const | Host | Tuple | Table):
         return UNKNOWN
     return value
+
+
+def is_reference(value: Value, *names: str) -> bool:
+    """Whether a value is one of these library names."""
+    return isinstance(value, Reference) and value.name in names
