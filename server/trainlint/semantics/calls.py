@@ -259,10 +259,10 @@ def call_function(frame: Frame, function: Function, given: Given, node: code.Cal
         given.positional[0].settle()
     bound = bind_arguments(frame, function, given)
     if isinstance(define, code.Define) and define.is_generator and not _is_context_manager(function):
-        run.reached.add((function.module.path, define.body))  # type: ignore[attr-defined]
+        run.reached.add((function.module.path, define.body))
         return Generated(function, tuple(bound.items()))
     if isinstance(define, code.Define):
-        run.reached.add((function.module.path, define.body))  # type: ignore[attr-defined]
+        run.reached.add((function.module.path, define.body))
     where = _enter(frame, function, node)
     signature = (id(define), id(function.closure), tuple(bound.items()))
     if signature in run.quiet:
@@ -283,7 +283,7 @@ def call_function(frame: Frame, function: Function, given: Given, node: code.Cal
         if isinstance(define, code.Lambda):
             result = expressions.evaluate(inner, define.body)
         else:
-            statements.run_block(inner, run.body(function.module, define.body))  # type: ignore[arg-type]
+            statements.run_block(inner, run.body(function.module, define.body))
             result = join_all(inner.returned) if inner.returned else NONE
             if _is_context_manager(function):
                 result = _managed(inner)
@@ -330,7 +330,7 @@ def run_generated(frame: Frame, generated: Generated, on_yield: Callable[[Value]
     inner.yields = pass_on
     run.open_calls.append(define)
     try:
-        statements.run_block(inner, run.body(function.module, define.body))  # type: ignore[arg-type]
+        statements.run_block(inner, run.body(function.module, define.body))
     finally:
         run.open_calls.pop()
 
@@ -345,7 +345,6 @@ def _is_context_manager(function: Function) -> bool:
 def _enter(frame: Frame, function: Function, node: code.Call | None) -> Where:
     where = frame.where
     row = frame.site(node.at).row if node is not None else 0
-    module: Any = function.module
     grad = where.grad
     added: list[Standing] = []
     for decorator in function.decorators:
@@ -355,7 +354,7 @@ def _enter(frame: Frame, function: Function, node: code.Call | None) -> Where:
             grad = GradMode.DISABLED
         elif isinstance(decorator, Reference | Function) and naming.MAIN_PROCESS.search(_name_of(decorator)):
             added.append(Standing(GuardKind.RANK, _name_of(decorator), len(where.loops)))
-    name = f"{module.name}.{function.qualname}"
+    name = f"{function.module.name}.{function.qualname}"
     return replace(where, grad=grad, guards=where.guards + tuple(added), calls=(*where.calls, (name, row)))
 
 
@@ -365,16 +364,15 @@ def _name_of(value: Reference | Function) -> str:
 
 def _frame_for(frame: Frame, function: Function, bound: dict[str, Value], where: Where) -> Frame:
     define = function.define
-    closure = function.closure if isinstance(function.closure, Frame) else None
     symbol = function.qualname
     inner = Frame(
         run=frame.run,
-        module=function.module,  # type: ignore[arg-type]
+        module=function.module,
         where=where,
         row=function.row,
         symbol=symbol,
         variables=bound,
-        enclosing=closure,
+        enclosing=function.closure,
         caller=frame,
         evaluating=frame.evaluating,
         function=function,
@@ -397,7 +395,7 @@ def _walked_enough(frame: Frame, function: Function, where: Where) -> Value | No
     define, run = function.define, frame.run
     if not isinstance(define, code.Define):
         return None
-    facts: Any = function.module.facts  # type: ignore[attr-defined]
+    facts = function.module.facts
     if len(facts.lines[len(facts.unit_rows) + define.body]) < _LARGE:
         return None
     evaluates = where.grad is GradMode.DISABLED or any(loop.in_evaluation for loop in where.loops)
@@ -481,15 +479,11 @@ that calls that differ in nothing else count as one."""
 
 def _default(frame: Frame, function: Function, parameter: code.Parameter) -> Value:
     """A default is evaluated where the function was defined."""
-    home = Frame(frame.run, function.module, frame.where, function.row, function.qualname, {}, _closure(function))  # type: ignore[arg-type]
+    home = Frame(frame.run, function.module, frame.where, function.row, function.qualname, {}, function.closure)
     assert parameter.default is not None
     if isinstance(parameter.default, code.Constant):
         return Const(parameter.default.value)
     return expressions.evaluate(home, parameter.default)
-
-
-def _closure(function: Function) -> Frame | None:
-    return function.closure if isinstance(function.closure, Frame) else None
 
 
 def call_unbound(
@@ -511,11 +505,10 @@ def guard_function(frame: Frame, function: Function) -> Value:
     if isinstance(define, code.Define) and len(function.define.parameters) <= 2:
         if naming.MAIN_PROCESS.search(define.name):
             return Test((GuardKind.RANK,), (), define.name)
-        body = frame.run.body(function.module, define.body)  # type: ignore[arg-type]
+        body = frame.run.body(function.module, define.body)
         returns = [item for item in body if isinstance(item, code.Return)]
         if len(body) <= 4 and len(returns) == 1 and returns[0].value is not None:
-            module: Any = function.module
-            home = Frame(frame.run, module, frame.where, function.row, function.qualname, {}, _closure(function))
+            home = Frame(frame.run, function.module, frame.where, function.row, function.qualname, {}, function.closure)
             positive, negative = guards.classify(
                 returns[0].value,
                 lambda node: expressions.evaluate_quietly(home, node) if isinstance(node, code.Name) else UNKNOWN,
@@ -648,7 +641,7 @@ def _worth_following(frame: Frame, module: Instance) -> bool:
     if frame.where.grad is GradMode.DISABLED:
         return False
     known = frame.run.interest
-    return any(known.of_class(cls.module.path, cls.define.name) for cls in classes.lineage(module.cls))  # type: ignore[attr-defined]
+    return any(known.of_class(cls.module.path, cls.define.name) for cls in classes.lineage(module.cls))
 
 
 def placed(frame: Frame, result: Value, place: Place, values: list[Value]) -> Value:
@@ -709,8 +702,7 @@ def _only_evaluates(frame: Frame) -> bool:
     function = frame.function
     if function is None or not isinstance(function.define, code.Define):
         return False
-    facts: Any = function.module
-    mentions = facts.facts.functions[function.define.body].mentions
+    mentions = function.module.facts.functions[function.define.body].mentions
     return "backward" not in mentions and "step" not in mentions
 
 
@@ -908,8 +900,7 @@ def assign_attribute(frame: Frame, base: Value, name: str, value: Value) -> None
         old = base.attributes.get(name)
         base.attributes[name] = value if old is None or old == NONE else _merge(old, value)
     elif isinstance(base, ModuleValue):
-        module: Any = base.module
-        module.variables[name] = value
+        base.module.variables[name] = value
     elif isinstance(base, Reference):
         packages.set_attribute(frame, base, name)
     elif isinstance(base, Class):

@@ -131,7 +131,7 @@ def _reference_attribute(frame: Frame, base: Reference, name: str) -> Value:
 def _module_attribute(frame: Frame, base: ModuleValue, name: str) -> Value:
     if name == "__dict__":
         return Object("module-dict", inner=base)
-    return calls.member_of_module(frame, base.module, name)  # type: ignore[arg-type]
+    return calls.member_of_module(frame, base.module, name)
 
 
 def _instance_attribute(frame: Frame, base: Instance, name: str) -> Value:
@@ -375,7 +375,7 @@ def _object_item(frame: Frame, base: Object, key: Value) -> Value:
     if base.type == "library-dict":
         return Reference(f"{base.origin}.{key.value if isinstance(key, Const) else 'any'}")
     if base.type == "module-dict" and isinstance(base.inner, ModuleValue):
-        return _any_function(frame, base.inner.module, key)  # type: ignore[arg-type]
+        return _any_function(frame, base.inner.module, key)
     if base.type in ("checkpoint", "state_dict"):
         return replace(base, inner=base)
     if base.type in ("torch.nn.Module", "datasets.Dataset"):

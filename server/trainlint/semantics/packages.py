@@ -921,7 +921,7 @@ def _works(frame: Frame, getter: Function) -> Known:
     """Whether `__getitem__` does more than hand out what is in memory."""
     if not isinstance(getter.define, code.Define):
         return Known.UNKNOWN
-    body = frame.run.body(getter.module, getter.define.body)  # type: ignore[arg-type]
+    body = frame.run.body(getter.module, getter.define.body)
     for item in code.walk(body):
         if isinstance(item, code.Call) and _called_name(item.function) not in _IDLE:
             return Known.YES
@@ -946,7 +946,7 @@ def after_instantiation(
 
 def annotated(frame: Frame, function: Function, annotation: code.Expression) -> Value:
     """What a parameter of unknown value holds, by its annotation."""
-    home = Frame(frame.run, function.module, frame.where, function.row, function.qualname, {}, None)  # type: ignore[arg-type]
+    home = Frame(frame.run, function.module, frame.where, function.row, function.qualname, {}, None)
     if isinstance(annotation, code.Binary):
         return annotated(frame, function, annotation.left)
     if not isinstance(annotation, code.Name | code.Attribute):

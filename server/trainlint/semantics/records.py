@@ -250,7 +250,7 @@ def _skips_submodules(frame: Frame, model: Instance, function: Function, seen: s
     if not isinstance(define, code.Define) or define.body in seen:
         return False
     seen.add(define.body)
-    body = frame.run.body(function.module, define.body)  # type: ignore[arg-type]
+    body = frame.run.body(function.module, define.body)
     for item in code.walk(body):
         if isinstance(item, code.If | code.Conditional | code.Try) and _calls_submodule(model, item):
             return True

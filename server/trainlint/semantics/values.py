@@ -15,7 +15,7 @@ from trainlint.semantics.vocabulary import GuardKind, Place
 if TYPE_CHECKING:
     from trainlint.semantics import code
     from trainlint.semantics.project import Loader, Sampler
-    from trainlint.semantics.state import WrappedModel
+    from trainlint.semantics.state import Frame, ModuleState, WrappedModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +154,11 @@ class Table:
 class Function:
     """A function of the project, with the frame it closes over."""
 
-    module: object
+    module: ModuleState
     define: code.Define | code.Lambda
     qualname: str
     row: int
-    closure: object | None
+    closure: Frame | None
     owner: Class | None = None
     decorators: tuple[Value, ...] = ()
 
@@ -167,7 +167,7 @@ class Function:
 class Class:
     """A class of the project."""
 
-    module: object
+    module: ModuleState
     define: code.DefineClass
     qualname: str
     bases: tuple[Value, ...]
@@ -231,7 +231,7 @@ class Generated:
 class ModuleValue:
     """A module of the project, imported."""
 
-    module: object
+    module: ModuleState
 
 
 @dataclass(frozen=True, slots=True)
