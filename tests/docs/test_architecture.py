@@ -45,6 +45,16 @@ def packages_seen(folder: Path) -> set[tuple[str, str]]:
     return inner | {(name, words[0]) for name, words in parts if words[0] == "trainlint_rules"}
 
 
+def private_names_of_others(path: Path) -> Iterator[str]:
+    """Private names of other modules that a file imports, or reads off a module that it imports."""
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    froms = [node for node in nodes if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("trainlint")]
+    names = {alias.asname or alias.name for node in froms for alias in node.names}
+    reads = [node for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)]
+    found = names | {node.attr for node in reads if isinstance(node.value, ast.Name) and node.value.id in names}
+    yield from (name for name in sorted(found) if name.startswith("_") and not name.startswith("__"))
+
+
 def test_every_package_has_its_place() -> None:
     assert {path.name for path in SERVER.iterdir() if (path / "__init__.py").exists()} == MAY_SEE.keys()
 
@@ -63,3 +73,8 @@ def test_rules_see_the_contract_the_facts_and_the_fixes() -> None:
 def test_rules_never_see_syntax() -> None:
     parsers = {"ast", "libcst", "tokenize", "parso"}
     assert [one for one in imported(PACK) if one[1].split(".")[0] in parsers] == []
+
+
+def test_what_another_module_uses_is_public() -> None:
+    files = [*SERVER.rglob("*.py"), *PACK.rglob("*.py")]
+    assert [(path.name, name) for path in files for name in private_names_of_others(path)] == []
