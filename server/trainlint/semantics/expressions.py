@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from trainlint.semantics import calls, classes, code, guards, library, naming, tensors
-from trainlint.semantics.project import SyncKind
+from trainlint.semantics.project import Loader, SyncKind
 from trainlint.semantics.state import Frame, ModuleState, Standing
 from trainlint.semantics.text import dotted
 from trainlint.semantics.values import (
@@ -263,14 +263,12 @@ _OBJECT_ATTRIBUTES: dict[tuple[str, str], Callable[[Object], Value]] = {
 
 
 def _dataset_of(loader: Object) -> Value:
-    dataset = getattr(loader.fact, "dataset", None)
-    return dataset if dataset is not None else UNKNOWN
+    return loader.fact.dataset if isinstance(loader.fact, Loader) else UNKNOWN
 
 
 def sampler_of(loader: Object) -> Value:
     """The sampler of a loader, as a value."""
-    fact = loader.fact
-    sampler = getattr(fact, "sampler", None)
+    sampler = loader.fact.sampler if isinstance(loader.fact, Loader) else None
     return Object("sampler", fact=sampler) if sampler is not None else Object("sampler", proved=False)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from trainlint.semantics import calls, classes, code, methods, tensors
 from trainlint.semantics.project import Loader, ReportKind
@@ -145,9 +145,8 @@ def make_accelerator(frame: Frame, given: Given, node: code.Call | None) -> Valu
 def _prepared(frame: Frame, value: Value, framework: Framework) -> Value:
     """What a framework gives back for a model, an optimizer or a loader it is handed."""
     if isinstance(value, Object) and value.type == "torch.utils.data.DataLoader":
-        fact: Any = value.fact
-        if fact is not None:
-            fact.prepared_by = framework
+        if isinstance(value.fact, Loader):
+            value.fact.prepared_by = framework
         return replace(value, place=Place.DEVICE)
     if isinstance(value, Instance) and classes.is_module(value):
         value.place = Place.DEVICE

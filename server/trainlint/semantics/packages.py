@@ -1019,7 +1019,7 @@ def note_resume(frame: Frame, given: Given) -> None:
 def note_set_epoch(frame: Frame, receiver: Object) -> None:
     """`set_epoch` of a sampler, or of the loader that holds it."""
     frame.run.entry.sets_epoch = True
-    fact: Any = receiver.fact
+    fact = receiver.fact
     if isinstance(fact, Sampler):
         fact.sets_epoch = True
     elif isinstance(fact, Loader) and fact.sampler is not None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from trainlint.semantics import calls, classes, code, expressions, guards, library, naming, records, tensors
 from trainlint.semantics.facts import ModuleFacts
-from trainlint.semantics.project import Site
+from trainlint.semantics.project import Loader, Site
 from trainlint.semantics.state import Frame, LoopRun, ModuleState, Role, Run, Standing, Units, Where
 from trainlint.semantics.text import dotted
 from trainlint.semantics.values import (
@@ -137,8 +137,8 @@ def _bound_paths(targets: tuple[code.Expression, ...]) -> set[str]:
 
 def _name_fact(target: code.Expression, value: Value) -> None:
     """A loader is known by the first name that it is bound to."""
-    fact: Any = value.fact if isinstance(value, Object) else None
-    if fact is not None and getattr(fact, "name", None) == "":
+    fact = value.fact if isinstance(value, Object) else None
+    if isinstance(fact, Loader) and not fact.name:
         fact.name = dotted(target)
 
 
@@ -586,7 +586,7 @@ def _open(frame: Frame, site: Site, iterated: Value, small: bool, counter: str) 
     loop = frame.run.loops.get(key)
     if loop is None:
         found = calls.loader_in(iterated)
-        fact: Any = found.fact if found is not None else None
+        fact = found.fact if found is not None and isinstance(found.fact, Loader) else None
         loop = LoopRun(site, fact, small, where.loops[-1] if where.loops else None)
         loop.over_data = found is not None
         loop.in_evaluation = _evaluates(frame, found) or (frame.evaluating and found is None)
@@ -603,9 +603,11 @@ def _evaluates(frame: Frame, loader: Object | None) -> bool:
     name = frame.symbol.rpartition(".")[2]
     if naming.EVALUATION.search(name) and not naming.TRAINING.search(name):
         return True
-    fact: Any = loader.fact if loader is not None else None
+    fact = loader.fact if loader is not None else None
     return (
-        fact is not None and bool(naming.EVALUATION.search(fact.name.rpartition(".")[2])) and "train" not in fact.name
+        isinstance(fact, Loader)
+        and bool(naming.EVALUATION.search(fact.name.rpartition(".")[2]))
+        and "train" not in fact.name
     )
 
 
