@@ -318,6 +318,10 @@ class EveryRankPrint(Rule):
                 )
 
     def fix(self, finding: Finding) -> Fix | None:
+        report = finding.subject
+        if isinstance(report, Report) and not report.only_reads:
+            # a forward or a collective that one rank alone runs leaves the others waiting
+            return Fix(Applicability.DISPLAY, "Print on the first rank only; what it computes runs on all")
         return Fix(
             Applicability.UNSAFE,
             "Print on the first rank only",

@@ -19,6 +19,7 @@ def report_at_interval(report: Report, what: str) -> Fix:
     """
     message = f"{what} every {INTERVAL} steps"
     counter = report.context.counter
-    if not counter or not report.stands_alone or report.context.under(GuardKind.ACCUMULATION):
+    movable = report.stands_alone and report.only_reads
+    if not counter or not movable or report.context.under(GuardKind.ACCUMULATION):
         return Fix(Applicability.DISPLAY, message)
     return Fix(Applicability.UNSAFE, message, (GuardStatement(report.site, f"{counter} % {INTERVAL} == 0"),))

@@ -62,7 +62,7 @@ class ContextJson(_Model):
             {
                 "frequency": context.frequency.label,
                 "loop": None if loop is None else LoopJson(filename=text_of(loop.path), row=loop.row),
-                "path": list(context.path),
+                "path": [name.encode("utf-8", "backslashreplace").decode("utf-8") for name in context.path],
                 "framework": context.entry.framework.value,
                 "distributed": context.entry.distributed.value,
             }

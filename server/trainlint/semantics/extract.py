@@ -60,7 +60,11 @@ def extract(text: str) -> ModuleFacts:
     _check(text)
     with _collector_off():
         module = _parse(text)
-        return Lowering(module, text.encode("utf-8", "surrogatepass"), WATCHED).lower(_parse_ast(text))
+        try:
+            return Lowering(module, text.encode("utf-8", "surrogatepass"), WATCHED).lower(_parse_ast(text))
+        except SyntaxError as error:
+            # libcst leaves the inside of strings alone; Python does not take every escape
+            raise _source_error(text, error) from None
 
 
 def _check(text: str) -> None:

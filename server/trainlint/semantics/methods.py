@@ -12,6 +12,7 @@ from trainlint.semantics import (
     code,
     expressions,
     frameworks,
+    guards,
     library,
     naming,
     packages,
@@ -97,6 +98,7 @@ def record_report(
         name=name,
         arguments=given.arguments(name),
         rank_aware=aware,
+        only_reads=all(_only_reads(argument.value) for argument in node.arguments),
         names_rank=any(_mentions_rank(argument.value) for argument in node.arguments),
         stands_alone=frame.standing_alone == node.at,
     )
@@ -105,6 +107,19 @@ def record_report(
         return
     for argument, value in zip(node.arguments, given.all(), strict=False):
         tensors.format_sync(frame, node, value, argument.value)
+
+
+_READS = frozenset(
+    {"len", "float", "int", "str", "bool", "round", "min", "max", "sum", "abs", "repr", "format", "join", "time"}
+    | {"perf_counter", "now", "strftime", "item", "tolist", "cpu", "numpy", "detach", "mean", "norm", "get_last_lr"}
+    | {"get", "keys", "items", "values", "lower", "upper", "strip", "size", "argmax", "basename", "dumps", "isoformat"}
+    | {"memory_allocated", "max_memory_allocated", "get_lr", "get_rank", "get_world_size"}
+)
+"""Calls that change nothing, so that a line of output may be left out with them."""
+
+
+def _only_reads(node: code.Expression) -> bool:
+    return all(guards.last_word(item.function) in _READS for item in code.walk(node) if isinstance(item, code.Call))
 
 
 def _mentions_rank(node: code.Expression) -> bool:

@@ -133,6 +133,9 @@ class Report:
     arguments: Arguments
     rank_aware: bool = False
     """Whether the printer itself is silent on all ranks but one."""
+    only_reads: bool = True
+    """Whether what it shows is only read: no call in its arguments runs a model, a collective or an iterator, which
+    the other ranks or the other steps would miss."""
     names_rank: bool = False
     """Whether the rank is part of what is printed, so that each rank's line is meant."""
     stands_alone: bool = False
