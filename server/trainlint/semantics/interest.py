@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
+from trainlint.semantics import code
 from trainlint.semantics.facts import ModuleFacts
 
 _QUOTED = re.compile(r'"([A-Za-z_]\w*)"')
@@ -74,9 +76,15 @@ _SPEAKING = frozenset(
 )
 """Names of calls that rules speak about, or that lead to such."""
 _REDUCING = frozenset(["sum", "mean", "max", "min", "norm", "abs", "any", "all", "isnan", "isinf", "isfinite"])
-_CONDITIONS = (",28]", ",30]", ",36]", ",12]")
-_FOR, _SLICE = ",29]", ",5]"
-"""How the lowered nodes of conditions, of a loop and of a slice end in their JSON."""
+
+
+def _ends(*node_types: type[Any]) -> tuple[str, ...]:
+    """How lowered nodes of these types end in their JSON: with their tag."""
+    return tuple(f",{code.NODE_TYPES.index(node_type)}]" for node_type in node_types)
+
+
+_CONDITIONS = _ends(code.If, code.While, code.Assert, code.Conditional)
+_FOR, _SLICE = _ends(code.For, code.Slice)
 
 
 class Interest:
