@@ -185,6 +185,8 @@ FILES = {
     "is no text": (b"import torch\0", "TL002"),
     "nests too deep": (b"import torch\nx = " + b"(" * 3000 + b")" * 3000, "TL001"),
     "nests too deep, elsewhere": (b"x = " + b"(" * 3000 + b")" * 3000, "TL001"),
+    "is too large": (b"import torch\nx.cuda()\n" * 90_000, "TL002"),
+    "has a statement that is too long": (b"import torch\nx = (" + b"'a'\n" * 5_000 + b")\n", "TL002"),
 }
 
 
@@ -204,6 +206,21 @@ def test_a_broken_file_in_the_middle_does_not_stop_the_analysis(project: Path) -
     assert "model.py:1" in lines(run(project), project)[-1]
     assert codes(run(project / "model.py")) == ["TL001"]
     assert run(project / "train.py").errors == ()
+
+
+def test_a_limit_of_trainlint_is_named_as_one_and_the_rest_of_the_file_is_checked(project: Path) -> None:
+    step = project / "lib/numbers.py"
+    step.write_text(f"{step.read_text()}\nTABLE = (\n    {' + '.join(['a'] * 5_000)}\n)\n")
+    for _ in range(2):
+        sync, limit = run(step, cache=True).findings
+        assert sync.finding.code == "TL201"
+        assert limit.finding.message == (
+            "This statement is left out of the analysis: an expression chains more than 1500 operators, "
+            "which is a limit of trainlint, not a fault of the code"
+        )
+        assert limit.finding.severity is Severity.WARNING
+    step.write_text(step.read_text().replace("TABLE = (", "TABLE = (  # trainlint: ignore[TL002] generated"))
+    assert codes(run(step)) == ["TL201"]
 
 
 def test_a_file_that_only_a_newer_python_can_read_is_no_syntax_error(project: Path) -> None:

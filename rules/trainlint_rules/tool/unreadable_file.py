@@ -12,11 +12,19 @@ class UnreadableFile(FileRule):
     declare none). The other files are still checked. The rule cannot be deselected: a file that was not read must not
     look like one that is clean.
 
+    It also tells of what is valid Python and beyond the limits of trainlint. A file of more than 20 MB is not read; one
+    of more than 1,500,000 characters that uses a training library is not analysed. A statement that nests more than 150
+    brackets, chains more than 1,500 operators or calls, or joins more than 3,000 strings by writing them next to each
+    other is left out, and the rest of its file is analysed; then the finding is a warning, at the statement. Where such
+    an expression is in the head of a block (`if …:`) or in a decorator, or where one file has more than 6,000 `elif`
+    branches or more than 20 such statements, the whole file is left out.
+
     ## Why it is slow
     It is not about speed: Python could not read the file either.
 
     ## When it is fine
-    Test data that is broken on purpose. Exclude it by `exclude` in the configuration.
+    Test data that is broken on purpose, generated tables. Exclude them by `exclude` in the configuration, or put
+    `# trainlint: ignore[TL002]` on a statement that is left out.
 
     ## Example
     ```python

@@ -17,7 +17,7 @@ import libcst as cst
 from libcst._nodes.internal import CodegenState
 
 from trainlint.fixes.edits import CannotFix, Range, TextEdit, apply_edits
-from trainlint.semantics.nesting import MOST_BRACKETS, deepest_bracket
+from trainlint.semantics.nesting import too_deep
 from trainlint.source.positions import LineIndex
 
 Node = TypeVar("Node", bound=cst.CSTNode)
@@ -244,8 +244,9 @@ def _tree(text: str, part: Range) -> Tree:
 @lru_cache(maxsize=2)
 def parse(source: str) -> cst.Module:
     """Parse with libcst. Raises CannotFix where that fails, or where nesting could overflow its stack."""
-    if deepest_bracket(source)[0] > MOST_BRACKETS:
-        raise CannotFix("brackets nest too deep")
+    deep = too_deep(source)
+    if deep is not None:
+        raise CannotFix(deep[0])
     try:
         return cst.parse_module(source)
     except (cst.ParserSyntaxError, RecursionError) as error:

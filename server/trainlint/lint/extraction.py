@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from trainlint.lint.projects import ProjectFiles
     from trainlint.lint.workers import Outcome
-    from trainlint.semantics.facts import ModuleFacts
+    from trainlint.semantics.facts import LeftOut, ModuleFacts
 
 FACTS_KIND = "facts"
 _BROKEN = "!"
 """Starts what is stored in place of the facts of a file that does not parse."""
+_LIMITED = "?"
+"""Likewise of a file that is beyond the limits of the analysis."""
 _IN_MEMORY = 50
 """Files whose stored facts are read at once."""
 
@@ -30,10 +32,16 @@ class Extraction:
         self.undecodable: set[Path] = set()
         self._outcomes: dict[bytes, Outcome] = {}
         """What came of the files that have no facts, by content."""
+        self._left_out: dict[bytes, tuple[LeftOut, ...]] = {}
+        """The statements that the facts of a file leave out, by content."""
 
     def outcome(self, path: Path) -> Outcome | None:
         """What kept a file from being analysed; None where nothing did, as far as it was looked at."""
         return self._outcomes.get(self.files.file(path).digest)
+
+    def left_out(self, path: Path) -> tuple[LeftOut, ...]:
+        """The statements of a file that were not analysed, as far as it was looked at."""
+        return self._left_out.get(self.files.file(path).digest, ())
 
     def prepare(self, paths: Iterable[Path]) -> None:
         """Have the facts of all these files in the cache, as far as they have any."""
@@ -95,15 +103,18 @@ class Extraction:
         from trainlint.semantics.facts import ModuleFacts
 
         try:
-            if stored.startswith(_BROKEN):
-                self._outcomes[self.files.file(path).digest] = _broken(stored)
+            if stored.startswith((_BROKEN, _LIMITED)):
+                self._outcomes[self.files.file(path).digest] = _without_facts(stored)
                 return None
-            return ModuleFacts.load(stored)
+            facts = ModuleFacts.load(stored)
+            if facts.left_out:
+                self._left_out[self.files.file(path).digest] = facts.left_out
+            return facts
         except ValueError:
             return None
 
     def _keep(self, path: Path, outcome: Outcome) -> None:
-        from trainlint.lint.workers import Broken, Extracted
+        from trainlint.lint.workers import Broken, Extracted, Limited
 
         key = self.files.content_key(path)
         if isinstance(outcome, Extracted):
@@ -112,10 +123,15 @@ class Extraction:
             self._outcomes[self.files.file(path).digest] = outcome
             if isinstance(outcome, Broken):
                 self.cache.put(FACTS_KIND, key, _BROKEN + json.dumps(outcome))
+            elif isinstance(outcome, Limited):
+                self.cache.put(FACTS_KIND, key, _LIMITED + json.dumps(outcome))
 
 
-def _broken(stored: str) -> Outcome:
-    from trainlint.lint.workers import Broken
+def _without_facts(stored: str) -> Outcome:
+    from trainlint.lint.workers import Broken, Limited
 
+    if stored.startswith(_LIMITED):
+        message, row = json.loads(stored.removeprefix(_LIMITED))
+        return Limited(str(message), int(row))
     message, row, column = json.loads(stored.removeprefix(_BROKEN))
     return Broken(str(message), int(row), int(column))

@@ -46,6 +46,7 @@ class FileReports:
         return bool(
             texts
             or self.extraction.outcome(path) is not None
+            or self.extraction.left_out(path)
             or path in self.extraction.undecodable
             or may_speak(self.files.file(path).data)
         )
@@ -64,13 +65,15 @@ class FileReports:
 
     def _made(self, path: Path, texts: Sequence[str], outcome: Outcome | None) -> list[Reported]:
         """What is said about one file, given what rules found in it or what kept it from being parsed."""
-        from trainlint.lint.reporting import read_or_report, unreadable
+        from trainlint.lint.reporting import beyond_limits, read_or_report, unreadable
         from trainlint.lint.stored import load_findings
-        from trainlint.lint.workers import Broken, Crashed, Failed
+        from trainlint.lint.workers import Broken, Crashed, Failed, Limited
 
         selection = self.governing.selection
         if isinstance(outcome, Crashed):
             return unreadable(path, "makes the parser crash", selection)
+        if isinstance(outcome, Limited):
+            return beyond_limits(path, outcome.message, selection, outcome.row)
         if isinstance(outcome, Failed):
             return []
         report = read_or_report(path, self.files.file(path).data, selection)
@@ -78,7 +81,8 @@ class FileReports:
             return report
         if isinstance(outcome, Broken):
             return report.syntax_error(outcome.message, outcome.row, outcome.column)
-        return report.findings(finding for text in texts for finding in load_findings(text, self.files.root))
+        found = (finding for text in texts for finding in load_findings(text, self.files.root))
+        return report.findings([*found, *report.left_out(self.extraction.left_out(path))])
 
     def _key(self, path: Path, texts: Iterable[str]) -> bytes:
         digest = blake2b(self._settings, digest_size=_DIGEST_BYTES)

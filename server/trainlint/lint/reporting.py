@@ -7,12 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from trainlint.fixes.recipe import Fix
-from trainlint.lint.finding import Finding
+from trainlint.lint.finding import Finding, Severity
 from trainlint.lint.pages import url_of_name
 from trainlint.lint.result import Position, Reported, order
 from trainlint.lint.rule import FileRule
 from trainlint.lint.selection import Selection
 from trainlint.semantics.context import Site
+from trainlint.semantics.facts import LeftOut
 from trainlint.semantics.vocabulary import Confidence
 from trainlint.source.documents import Document, Unreadable, decode
 from trainlint.source.positions import LineIndex, Span
@@ -22,6 +23,7 @@ SYNTAX_ERROR = "TL001"
 UNREADABLE = "TL002"
 UNUSED_SUPPRESSION = "TL003"
 WITHOUT_REASON = "TL004"
+_OWN_LIMIT = "which is a limit of trainlint, not a fault of the code"
 
 
 class FileReport:
@@ -54,6 +56,16 @@ class FileReport:
         site = Site(self.document.path, row, start, row, max(start, len(index.line(row).encode())), "")
         found = tool_finding(self._selection, SYNTAX_ERROR, site, message)
         return [self._reported(finding) for finding in found]
+
+    def left_out(self, statements: Iterable[LeftOut]) -> Iterator[Finding]:
+        """Say which statements were not analysed; the others were, so it is no error."""
+        for row, why in statements:
+            line = self.document.index.line(row)
+            indentation = len(line) - len(line.lstrip())
+            site = Site(self.document.path, row, indentation, row, len(line.encode("utf-8", "surrogatepass")), "")
+            message = f"This statement is left out of the analysis: {why}, {_OWN_LIMIT}"
+            for finding in tool_finding(self._selection, UNREADABLE, site, message):
+                yield replace(finding, severity=Severity.WARNING)
 
     # --------------------------------------------------------------------------------------------- suppressions
 
@@ -127,6 +139,11 @@ def read_or_report(path: Path, data: bytes, selection: Selection) -> FileReport 
         return FileReport(decode(path, data), selection)
     except Unreadable as error:
         return unreadable(path, error.reason, selection, error.row)
+
+
+def beyond_limits(path: Path, why: str, selection: Selection, row: int) -> list[Reported]:
+    """Report that a file that may be a valid program is not analysed."""
+    return unreadable(path, f"is left out of the analysis: {why}, {_OWN_LIMIT}", selection, row)
 
 
 def unreadable(path: Path, reason: str, selection: Selection, row: int | None = None) -> list[Reported]:

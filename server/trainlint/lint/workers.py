@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from trainlint.semantics.extract import SourceError, extract
+from trainlint.semantics.extract import LimitError, SourceError, extract
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -40,6 +40,13 @@ class Broken(NamedTuple):
     column: int
 
 
+class Limited(NamedTuple):
+    """A file beyond what can be analysed, though it may be a valid program: what it does, and the row where."""
+
+    message: str
+    row: int
+
+
 class Crashed(NamedTuple):
     """A file at which the parser ended its process."""
 
@@ -51,7 +58,7 @@ class Failed(NamedTuple):
     traceback: str
 
 
-Outcome = Extracted | Broken | Crashed | Failed
+Outcome = Extracted | Broken | Limited | Crashed | Failed
 
 
 def extract_all(texts: Sequence[str], jobs: int) -> Iterator[tuple[int, Outcome]]:
@@ -69,6 +76,8 @@ def outcome_of(text: str) -> Outcome:
     """Extract the facts of one text."""
     try:
         return Extracted(extract(text).dump())
+    except LimitError as error:
+        return Limited(error.message, error.row)
     except SourceError as error:
         return Broken(error.message, error.row, error.column)
     except Exception as error:

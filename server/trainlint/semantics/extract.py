@@ -12,10 +12,12 @@ import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import libcst as cst
 
-from trainlint.semantics.facts import ModuleFacts
+from trainlint.semantics.facts import LeftOut, ModuleFacts
+from trainlint.semantics.limits import BeyondLimitsError, check_size, leave_out
 from trainlint.semantics.lowering import Lowering
 from trainlint.semantics.nesting import too_deep
 
@@ -50,31 +52,43 @@ class SourceError(Exception):
         self.column = column
 
 
+class LimitError(SourceError):
+    """The text may be a valid program, but it is beyond what can be analysed."""
+
+
 def extract(text: str) -> ModuleFacts:
     """Return the facts of one file, given its decoded text.
 
     Raises:
-        SourceError: the text does not parse, or nests too deep.
+        LimitError: the text is too large, or nests too deep.
+        SourceError: it does not parse.
     """
-    text = text.removeprefix("\ufeff")
-    _check(text)
+    text, left_out = _within_limits(text.removeprefix("\ufeff"))
     with _collector_off():
         module = _parse(text)
         try:
-            return Lowering(module, text.encode("utf-8", "surrogatepass"), WATCHED).lower(_parse_ast(text))
+            facts = Lowering(module, text.encode("utf-8", "surrogatepass"), WATCHED).lower(_parse_ast(text))
+            return replace(facts, left_out=left_out) if left_out else facts
         except SyntaxError as error:
             # libcst leaves the inside of strings alone; Python does not take every escape
             raise _source_error(text, error) from None
 
 
-def _check(text: str) -> None:
-    deep = too_deep(text)
-    if deep is not None:
-        message, offset = deep
-        raise SourceError(message, *_row_and_column(text, offset))
+def _within_limits(text: str) -> tuple[str, tuple[LeftOut, ...]]:
+    """The text as far as it can be analysed, and what is left out of it."""
     offset = text.find("\0")
     if offset >= 0:
         raise SourceError("source code cannot contain null bytes", *_row_and_column(text, offset))
+    try:
+        check_size(text)
+        if too_deep(text) is None:
+            return text, ()
+        error = _python_error(text)
+        if error is not None:
+            raise error
+        return leave_out(text)
+    except BeyondLimitsError as error:
+        raise LimitError(error.message, error.row, 1) from None
 
 
 def _row_and_column(text: str, offset: int) -> tuple[int, int]:
@@ -92,20 +106,28 @@ def _parse(text: str) -> cst.Module:
 
 def _source_error(text: str, error: Exception) -> SourceError:
     """What is wrong with a text that libcst rejects, in Python's words where Python rejects it too."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            ast.parse(text)
-    except SyntaxError as other:
-        return SourceError(other.msg, max(other.lineno or 1, 1), max(other.offset or 1, 1))
-    except (ValueError, RecursionError, MemoryError):
-        pass
+    other = _python_error(text)
+    if other is not None:
+        return other
     if not isinstance(error, cst.ParserSyntaxError):
         return SourceError(f"cannot parse: {error}", 1, 1)
     place = _LIBCST_PLACE.search(error.message)
     if place is None:
         return SourceError(error.message, error.editor_line, error.editor_column)
     return SourceError("invalid syntax", int(place[1]), int(place[2]) + 1)
+
+
+def _python_error(text: str) -> SourceError | None:
+    """What Python says is wrong with a text; None where it takes the text, or gives up for want of memory."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(text)
+    except SyntaxError as error:
+        return SourceError(error.msg, max(error.lineno or 1, 1), max(error.offset or 1, 1))
+    except (ValueError, RecursionError, MemoryError):
+        pass
+    return None
 
 
 def _parse_ast(text: str) -> ast.Module | None:

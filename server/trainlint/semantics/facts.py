@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from trainlint.semantics import code
 
-FORMAT = 1
+FORMAT = 2
 """Raised whenever the lowered code or the layout below changes, so that older caches are not read."""
 
 
@@ -37,6 +37,15 @@ class FunctionSummary:
     """Names among `extract.WATCHED` that the body names as a variable, an attribute or a method."""
 
 
+class LeftOut(NamedTuple):
+    """A statement that was not analysed."""
+
+    row: int
+    """Its first row, from 1."""
+    why: str
+    """What it does that is beyond the limits of the analysis: "brackets nest deeper than 150 levels"."""
+
+
 @dataclass(frozen=True)
 class ModuleFacts:
     """One file, lowered. `units` and `bodies` are lines of JSON that `unit` and `body` decode."""
@@ -50,6 +59,8 @@ class ModuleFacts:
     """Names among `extract.WATCHED` that module-level code names; those of functions stand with them."""
     lines: tuple[str, ...] = field(repr=False)
     """JSON of each top-level statement, then of each function's body."""
+    left_out: tuple[LeftOut, ...] = ()
+    """Statements that stand for nothing here, since they were not analysed."""
 
     def unit(self, index: int) -> code.Statement:
         """Decode the top-level statement `index`."""
@@ -71,6 +82,7 @@ class ModuleFacts:
             self.unit_rows,
             [[i.module, i.level, i.names] for i in self.imports],
             sorted(self.mentions),
+            self.left_out,
         ]
         return "\n".join((json.dumps(header, separators=(",", ":")), *self.lines))
 
@@ -83,19 +95,20 @@ class ModuleFacts:
         """
         first, *lines = text.split("\n")
         try:
-            functions, unit_rows, imports, mentions = _header(json.loads(first))
+            functions, unit_rows, imports, mentions, left_out = _header(json.loads(first))
         except (TypeError, IndexError, KeyError) as error:
             raise ValueError(f"not a facts file: {error}") from error
         if len(lines) != len(unit_rows) + len(functions):
             raise ValueError("not a facts file: lines are missing")
-        return cls(functions, unit_rows, imports, mentions, tuple(lines))
+        return cls(functions, unit_rows, imports, mentions, tuple(lines), left_out)
 
 
 def _header(array: Any) -> tuple[Any, ...]:
-    functions, unit_rows, imports, mentions = array
+    functions, unit_rows, imports, mentions, left_out = array
     return (
         tuple(FunctionSummary(qualname, row, frozenset(names)) for qualname, row, names in functions),
         tuple(unit_rows),
         tuple(ImportedModule(module, level, tuple(names)) for module, level, names in imports),
         frozenset(mentions),
+        tuple(LeftOut(row, why) for row, why in left_out),
     )
