@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 import time
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainlint.source.suppressions import Kind, Suppressions
+from trainlint.source.suppressions import MOST_SWITCHES, Kind, Suppressions
 
 NAMES = {"TL201": "sync-in-step", "TL202": "print-in-step", "TL301": "data-parallel"}
 
@@ -214,6 +215,36 @@ def test_long_comments_take_linear_time() -> None:
         start = time.process_time()
         Suppressions.parse(body)
         assert time.process_time() - start < 2, filler
+
+
+MANY = {
+    "comments on a row": lambda count: "x  " + "# trainlint: ignore[TL201] " * count,
+    "comments on a row that is not ASCII": lambda count: "x  " + "# trainlint: ignore[TL201] \xe9 " * count,
+    "noqa comments on a row": lambda count: "x  " + "# noqa: TL201 " * count,
+    "codes of a comment": lambda count: "x  # noqa: " + ", ".join(["TL201"] * count),
+    "patterns of a comment": lambda count: "x  # trainlint: ignore[" + ", ".join(["TL201"] * count) + "]",
+    "rows": lambda count: "x  # noqa: TL201\n" * count,
+    "rows of one expression": lambda count: "f(\n" + "x,  # trainlint: ignore[TL201]\n" * count + ")",
+    "ranges": lambda count: "# trainlint: off[TL201]\n# trainlint: on[TL202]\n" * count,
+    "files": lambda count: "# trainlint: ignore-file[TL201]\n" * count,
+}
+
+
+@pytest.mark.parametrize("text_of", MANY.values(), ids=MANY)
+def test_many_suppressions_take_linear_time(text_of: Callable[[int], str]) -> None:
+    start = time.process_time()
+    suppressions = Suppressions.parse(text_of(8_000))
+    for row in range(1, suppressions.index.rows + 1):
+        suppressions.find("TL202", "print-in-step", row, row)
+        suppressions.names("TL003", "unused-suppression", row)
+    list(suppressions.unused(lambda _pattern: True))
+    list(suppressions.without_reason())
+    assert time.process_time() - start < 10
+
+
+def test_the_end_of_a_range_is_not_judged_where_there_are_too_many() -> None:
+    ends = "# trainlint: on[TL202]\n" * (MOST_SWITCHES + 1)
+    assert not list(Suppressions.parse(ends).unused(lambda _pattern: True))
 
 
 def test_the_documented_forms_are_read() -> None:

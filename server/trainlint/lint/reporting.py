@@ -17,7 +17,7 @@ from trainlint.semantics.facts import LeftOut
 from trainlint.semantics.vocabulary import Confidence
 from trainlint.source.documents import Document, Unreadable, decode
 from trainlint.source.positions import LineIndex, Span
-from trainlint.source.suppressions import Entry, Kind, Misspelt, Suppressions, Unused
+from trainlint.source.suppressions import Kind, Misspelt, Suppressions, Unused
 
 SYNTAX_ERROR = "TL001"
 UNREADABLE = "TL002"
@@ -42,7 +42,8 @@ class FileReport:
         about_comments = [
             finding
             for finding in self._about_suppressions()
-            if finding.code in self._codes and not self._silenced_by_name(finding)
+            if finding.code in self._codes
+            and not self._suppressions.names(finding.code, finding.name, finding.site.row)
         ]
         least = Confidence[self._selection.min_confidence.upper()]
         shown = [finding for finding in (*loud, *about_comments) if finding.confidence >= least]
@@ -74,15 +75,8 @@ class FileReport:
         return self._suppressions.find(finding.code, finding.name, site.row, site.end_row) is not None
 
     def _silenced_by_name(self, finding: Finding) -> bool:
-        """Whether a finding about a suppression is silenced by a comment that names its rule, in the file or here.
-
-        A comment that silences everything does not silence what is said about itself.
-        """
-        for one in self._suppressions.all:
-            here = one.kind is Kind.FILE or (one.kind in (Kind.LINE, Kind.NOQA) and one.row == finding.site.row)
-            if here and any(_names(entry, finding) for entry in one.entries):
-                return True
-        return False
+        """A comment that silences everything does not silence what is said about itself."""
+        return self._suppressions.names(finding.code, finding.name, finding.site.row)
 
     def _about_suppressions(self) -> Iterator[Finding]:
         selection = self._selection
@@ -188,10 +182,6 @@ def _strength(finding: Finding) -> tuple[int, int, int, tuple[str, ...], str]:
 
 def _position(index: LineIndex, row: int, byte_column: int) -> Position:
     return Position(row, index.character_column(row, byte_column) + 1)
-
-
-def _names(entry: Entry, finding: Finding) -> bool:
-    return entry.pattern.upper() != "ALL" and entry.covers(finding.code, finding.name)
 
 
 def _joined(parts: Sequence[Fix | None]) -> Fix | None:

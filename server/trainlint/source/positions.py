@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -34,6 +35,8 @@ class LineIndex:
     def __init__(self, text: str) -> None:
         self.text = text
         self._ascii = text.isascii()
+        self._bytes_of_row: tuple[int, Sequence[int]] = (0, (0,))
+        """The row that was last asked about, and where each of its characters starts, in bytes."""
 
     @cached_property
     def starts(self) -> list[int]:
@@ -50,10 +53,18 @@ class LineIndex:
 
     def line(self, row: int) -> str:
         """Text of the row without its line end; a row beyond the text is empty."""
+        start, end = self.bounds(row)
+        return self.text[start:end]
+
+    def bounds(self, row: int) -> tuple[int, int]:
+        """Offsets of the start of a row and of its line end; of the end of the text for a row beyond it."""
         if not 1 <= row <= self.rows:
-            return ""
-        end = self.starts[row] if row < self.rows else len(self.text)
-        return self.text[self.starts[row - 1] : end].rstrip("\r\n")
+            return len(self.text), len(self.text)
+        start, end = self.starts[row - 1], len(self.text)
+        if row < self.rows:
+            end = self.starts[row] - 1
+            end -= self.text.startswith("\r\n", end - 1) and end > start
+        return start, end
 
     def offset(self, row: int, column: int) -> int:
         """Offset of a column in characters; what lies beyond the row or the text is clamped to its end."""
@@ -61,7 +72,8 @@ class LineIndex:
             return 0
         if row > self.rows:
             return len(self.text)
-        return self.starts[row - 1] + min(max(column, 0), len(self.line(row)))
+        start, end = self.bounds(row)
+        return min(start + max(column, 0), end)
 
     def position(self, offset: int) -> tuple[int, int]:
         """Row and column in characters of an offset."""
@@ -71,17 +83,29 @@ class LineIndex:
 
     def character_column(self, row: int, byte_column: int) -> int:
         """Column in characters of a column in bytes; a byte within a character counts as the character's start."""
-        line = self.line(row)
-        if self._ascii or line.isascii():
-            return min(byte_column, len(line))
-        return len(line.encode("utf-8", "surrogatepass")[:byte_column].decode("utf-8", "ignore"))
+        if self._ascii:
+            start, end = self.bounds(row)
+            return min(byte_column, end - start)
+        return bisect_right(self._byte_columns(row), byte_column) - 1
 
     def byte_column(self, row: int, column: int) -> int:
         """Column in bytes of a column in characters."""
-        line = self.line(row)
-        if self._ascii or line.isascii():
-            return min(column, len(line))
-        return len(line[:column].encode("utf-8", "surrogatepass"))
+        if self._ascii:
+            start, end = self.bounds(row)
+            return min(column, end - start)
+        columns = self._byte_columns(row)
+        return columns[min(column, len(columns) - 1)]
+
+    def _byte_columns(self, row: int) -> Sequence[int]:
+        """Where each character of a row starts, and where the last one ends, in bytes."""
+        known, columns = self._bytes_of_row
+        if known != row:
+            line = self.line(row)
+            columns = range(len(line) + 1)
+            if not line.isascii():
+                columns = [0, *accumulate(len(character.encode("utf-8", "surrogatepass")) for character in line)]
+            self._bytes_of_row = row, columns
+        return columns
 
     def utf16_column(self, row: int, column: int) -> int:
         """Column in UTF-16 units of a column in characters."""

@@ -12,13 +12,17 @@ tracked, so that what silences nothing can be reported and removed.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 
 from trainlint.source.lexing import Comment
 from trainlint.source.positions import LineIndex, Span
+
+MOST_SWITCHES = 1_000
+"""Range comments of a file up to which each `on` is matched with what it ends, which takes time by the square of it."""
 
 ALL = "ALL"
 """The pattern that stands for every rule."""
@@ -92,6 +96,18 @@ class Suppression:
 
 
 @dataclass(frozen=True, slots=True)
+class _Match:
+    """An entry that stands for a rule, with the comment it is in."""
+
+    entry: Entry
+    suppression: Suppression
+
+    def use(self) -> Suppression:
+        self.entry.used = True
+        return self.suppression
+
+
+@dataclass(frozen=True, slots=True)
 class Unused:
     """Patterns of one directive that silenced nothing, and what to remove so that they are gone."""
 
@@ -118,9 +134,17 @@ class Suppressions:
         self.index = index
         self.all: list[Suppression] = []
         self.misspelt: list[Misspelt] = []
-        self._by_row: dict[int, list[Suppression]] = defaultdict(list)
+        self._by_row: dict[int, list[Suppression]] = {}
+        """In order of rows."""
         self._file: list[Suppression] = []
         self._switches: list[Suppression] = []
+        self._paired = True
+        self._on_line: dict[tuple[str, int], list[_Match]] = {}
+        """The narrowest entries for a rule on a logical line, by code and first row, in order of rows."""
+        self._in_file: dict[str, _Match | None] = {}
+        self._ranges: dict[str, list[tuple[int, _Match | None]]] = {}
+        """For each code, from which row on which entry of a range silences it."""
+        self._naming: dict[str, tuple[bool, frozenset[int]]] = {}
 
     @classmethod
     def parse(cls, text: str, index: LineIndex | None = None) -> Suppressions:
@@ -140,15 +164,25 @@ class Suppressions:
         """
         if not self.all:
             return None
-        start, end = self.index.logical_line(first_row)
-        rows = [row for row in self._by_row if start <= row <= end]
-        rows.sort(key=lambda row: (not first_row <= row <= last_row, row))
-        on_rows = [one for row in rows for one in self._by_row[row]]
-        return (
-            self._use(on_rows, code, name)
-            or self._use_range(code, name, first_row)
-            or self._use(self._file, code, name)
+        match = (
+            self._match_on_line(code, name, first_row, last_row)
+            or self._match_in_range(code, name, first_row)
+            or self._match_in_file(code, name)
         )
+        return match.use() if match else None
+
+    def names(self, code: str, name: str, row: int) -> bool:
+        """Whether a comment on the row, or one for the file, speaks about the rule other than by `ALL`."""
+        if code not in self._naming:
+            naming = [one for one in self.all if any(_names(entry, code, name) for entry in one.entries)]
+            rows = frozenset(one.row for one in naming if one.kind in (Kind.LINE, Kind.NOQA))
+            self._naming[code] = any(one.kind is Kind.FILE for one in naming), rows
+        in_file, rows = self._naming[code]
+        return in_file or row in rows
+
+    @cached_property
+    def _rows(self) -> list[int]:
+        return list(self._by_row)
 
     def unused(self, selected: Callable[[str], bool]) -> Iterator[Unused]:
         """What silenced nothing, after all findings were looked up.
@@ -160,7 +194,9 @@ class Suppressions:
         """
         for suppression in self.all:
             if suppression.kind is Kind.ON:
-                gone = [entry for entry in suppression.entries if self._closes_nothing(entry, selected)]
+                if not self._paired:
+                    continue
+                gone = [entry for entry in suppression.entries if _closes_nothing(entry, selected)]
             else:
                 gone = [entry for entry in suppression.entries if not entry.used and selected(entry.pattern)]
             if suppression.kind is Kind.NOQA and suppression.patterns == (ALL,):
@@ -175,33 +211,48 @@ class Suppressions:
             if not one.reason and one.kind is not Kind.ON and not (one.kind is Kind.NOQA and one.patterns == (ALL,)):
                 yield one
 
-    @staticmethod
-    def _use(candidates: Sequence[Suppression], code: str, name: str) -> Suppression | None:
-        matches = [(entry, one) for one in candidates for entry in one.entries if entry.covers(code, name)]
+    def _match_on_line(self, code: str, name: str, first_row: int, last_row: int) -> _Match | None:
+        """The narrowest entry on the logical line; of several, the first one on the rows, else the first one."""
+        start, end = self.index.logical_line(first_row)
+        matches = self._on_line.get((code, start))
+        if matches is None:
+            rows = self._rows[bisect_left(self._rows, start) : bisect_right(self._rows, end)]
+            matches = _narrowest([one for row in rows for one in self._by_row[row]], code, name)
+            self._on_line[code, start] = matches
         if not matches:
             return None
-        entry, suppression = min(matches, key=lambda match: _breadth(match[0], code))
-        entry.used = True
-        return suppression
+        at = bisect_left(matches, first_row, key=lambda match: match.suppression.row)
+        on_rows = at < len(matches) and matches[at].suppression.row <= last_row
+        return matches[at] if on_rows else matches[0]
 
-    def _use_range(self, code: str, name: str, row: int) -> Suppression | None:
-        active: tuple[Entry, Suppression] | None = None
+    def _match_in_file(self, code: str, name: str) -> _Match | None:
+        if code not in self._in_file:
+            self._in_file[code] = next(iter(_narrowest(self._file, code, name)), None)
+        return self._in_file[code]
+
+    def _match_in_range(self, code: str, name: str, row: int) -> _Match | None:
+        if code not in self._ranges:
+            self._ranges[code] = list(self._ranges_of(code, name))
+        ranges = self._ranges[code]
+        at = bisect_right(ranges, row, key=lambda change: change[0])
+        return ranges[at - 1][1] if at else None
+
+    def _ranges_of(self, code: str, name: str) -> Iterator[tuple[int, _Match | None]]:
+        active: _Match | None = None
         for switch in self._switches:
-            if switch.row > row:
-                break
             for entry in switch.entries:
                 if entry.covers(code, name):
                     if switch.kind is Kind.ON:
                         active = None
                     elif active is None:
-                        active = entry, switch
-        if active is None:
-            return None
-        active[0].used = True
-        return active[1]
+                        active = _Match(entry, switch)
+            yield switch.row, active
 
     def _pair_switches(self) -> None:
         """Note which `off` each `on` ends, by what is written; names and codes of one rule are not known as equal."""
+        self._paired = sum(len(switch.entries) for switch in self._switches) <= MOST_SWITCHES
+        if not self._paired:
+            return
         active: list[Entry] = []
         for switch in self._switches:
             if switch.kind is Kind.OFF:
@@ -211,10 +262,6 @@ class Suppressions:
                 ended = [one for one in active if entry.covers(one.pattern, one.pattern)]
                 entry.closes = ended or active.copy()
                 active = [one for one in active if one not in ended]
-
-    @staticmethod
-    def _closes_nothing(entry: Entry, selected: Callable[[str], bool]) -> bool:
-        return all(not one.used and selected(one.pattern) for one in entry.closes)
 
     def _removals(self, suppression: Suppression, gone: Sequence[Entry]) -> Iterator[Span]:
         if len(gone) == len(suppression.entries):
@@ -227,13 +274,14 @@ class Suppressions:
     def _whole(self, suppression: Suppression) -> Span:
         """The directive with the space before it, and with its line where nothing else is on it."""
         text, (row, _) = self.index.text, self.index.position(suppression.start)
-        line_start = self.index.starts[row - 1]
-        line_end = line_start + len(self.index.line(row))
-        before = text[line_start : suppression.start]
+        line_start, line_end = self.index.bounds(row)
+        code_end = suppression.start
+        while code_end > line_start and text[code_end - 1].isspace():
+            code_end -= 1
         is_last = suppression.end == line_end
-        if before.strip():
+        if code_end > line_start:
             end = suppression.end if is_last else self.index.offsets(suppression.span)[1]
-            return self.index.span(line_start + len(before.rstrip()), end)
+            return self.index.span(code_end, end)
         if not is_last:
             return self.index.span(suppression.start, suppression.end)
         next_row = self.index.starts[row] if row < self.index.rows else line_end
@@ -300,7 +348,22 @@ class Suppressions:
         elif kind in (Kind.OFF, Kind.ON):
             self._switches.append(suppression)
         else:
-            self._by_row[span.row].append(suppression)
+            self._by_row.setdefault(span.row, []).append(suppression)
+
+
+def _names(entry: Entry, code: str, name: str) -> bool:
+    return entry.pattern.upper() != ALL and entry.covers(code, name)
+
+
+def _closes_nothing(entry: Entry, selected: Callable[[str], bool]) -> bool:
+    return all(not one.used and selected(one.pattern) for one in entry.closes)
+
+
+def _narrowest(suppressions: Iterable[Suppression], code: str, name: str) -> list[_Match]:
+    """The entries that stand for the rule and for the fewest others besides, in their order."""
+    matches = [_Match(entry, one) for one in suppressions for entry in one.entries if entry.covers(code, name)]
+    least = min((_breadth(match.entry, code) for match in matches), default=0)
+    return [match for match in matches if _breadth(match.entry, code) == least]
 
 
 def _breadth(entry: Entry, code: str) -> int:
