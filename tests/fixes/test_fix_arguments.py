@@ -147,6 +147,17 @@ def test_rewrite_call(before: str, after: str) -> None:
     assert recipe == after
 
 
+REWRITE_WITHOUT_TRAILING = {
+    "mapping": ("«f»(**a)\n", "g('cuda', **a)\n"),
+    "mapping after others": ("«f»(1, q=2, **a)\n", "g('cuda', p=1, q=2, **a)\n"),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), REWRITE_WITHOUT_TRAILING.values(), ids=REWRITE_WITHOUT_TRAILING)
+def test_rewrite_call_passes_a_mapping_on(before: str, after: str) -> None:
+    assert fixed(before, lambda site: RewriteCall(site, "g", ("p",), ("'cuda'",))) == after
+
+
 CANNOT_REWRITE = {
     "star": "«f»(*a)\n",
     "mapping": "«f»(**a)\n",

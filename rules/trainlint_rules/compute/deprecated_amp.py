@@ -95,8 +95,9 @@ class DeprecatedAmp(Rule):
 
     ## Fix safety
     Safe for calls and decorators: the deprecated names pass their arguments on to the new ones. Positional arguments
-    are passed by keyword, since the device comes first now. Unsafe where a name is kept or handed on without being
-    called, because later calls may pass arguments by position. Imports are added and dropped as needed.
+    are passed by keyword, since the device comes first now. Unsafe where `GradScaler` is kept or handed on without
+    being called, because later calls may pass arguments by position. Where `autocast` is, there is advice only: the
+    device must be passed where it is called. Imports are added and dropped as needed.
 
     The fixed code needs the torch that has the replacement. Where the dependencies admit older ones as well, as
     `torch>=1.8` does, raise their lower bound, or set `torch-version` to the release that the code must run with.
@@ -230,24 +231,27 @@ class DeprecatedAmp(Rule):
                     with precision(fp16)():
                         print(model(inputs).mean())
             """,
-            because="kept under a name and called later",
-            fixed="""
-            import functools
-            from contextlib import nullcontext
+            because="kept under a name and called later: the device must be passed there",
+        ),
+        invalid(
+            """
+            from torch.cuda.amp import GradScaler as Scaler
 
+            SCALERS = {"fp16": Scaler, "fp32": None}  # expect: TL405
+
+
+            def make_scaler(precision, **options):
+                return Scaler(**options) if precision == "fp16" else None  # expect: TL405
+            """,
+            because="a class that is kept, and options that are passed on",
+            fixed="""
             import torch
 
-
-            @functools.cache
-            def precision(fp16):
-                return functools.partial(torch.amp.autocast, "cuda") if fp16 else nullcontext
+            SCALERS = {"fp16": torch.amp.GradScaler, "fp32": None}
 
 
-            @torch.no_grad()
-            def evaluate(model, loader, fp16):
-                for inputs in loader:
-                    with precision(fp16)():
-                        print(model(inputs).mean())
+            def make_scaler(precision, **options):
+                return torch.amp.GradScaler("cuda", **options) if precision == "fp16" else None
             """,
         ),
         invalid(
@@ -343,6 +347,10 @@ class DeprecatedAmp(Rule):
         use = finding.subject
         assert isinstance(use, NameUse)
         replacement = REPLACEMENTS[use.name]
+        if not (use.called or replacement.device_keyword or replacement.is_class):
+            # Nothing that names the device reads better here than the plain name did, so the call is what must change.
+            call = f'{replacement.function}("{_device(use)}", …)'
+            return Fix(Applicability.DISPLAY, f"Call `{call}` where the name that is kept here is called")
         applicability = Applicability.SAFE if use.called or replacement.device_keyword else Applicability.UNSAFE
         recipes = (*_rewrite(use, replacement), *_tidy_imports(use))
         return Fix(applicability, f"Use {replacement.function}", recipes)
@@ -374,10 +382,7 @@ def _rewrite(use: NameUse, replacement: Replacement) -> tuple[Recipe, ...]:
         return (RewriteCall(use.site, replacement.function, replacement.parameters, leading, trailing),)
     if keyword:
         return (ReplaceExpression(use.site, f"{replacement.function}({keyword}={device})"),)
-    if replacement.is_class:
-        return (ReplaceExpression(use.site, replacement.function),)
-    partial = f"functools.partial({replacement.function}, {device})"
-    return (ReplaceExpression(use.site, partial), EnsureImport(use.site, "functools"))
+    return (ReplaceExpression(use.site, replacement.function),)
 
 
 def _tidy_imports(use: NameUse) -> tuple[Recipe, ...]:

@@ -40,8 +40,10 @@ def rewrite_call(tree: Tree, function: cst.BaseExpression, recipe: RewriteCall) 
     call = tree.parent(function)
     if not isinstance(call, cst.Call) or call.func is not function:
         raise CannotFix("the name that it is about is no longer called there")
-    if any(argument.star for argument in call.args):
+    if any(argument.star == "*" for argument in call.args):
         raise CannotFix("starred arguments cannot be passed by keyword")
+    if recipe.trailing and any(argument.star for argument in call.args):
+        raise CannotFix("a mapping may pass an argument that would be added")
     edits = [TextEdit(*tree.whole(function), recipe.replacement), *_name_positional(tree, call, recipe.parameters)]
     present = {argument.keyword.value for argument in call.args if argument.keyword is not None}
     trailing = [f"{keyword}={_argument_text(value)}" for keyword, value in recipe.trailing]
@@ -85,7 +87,7 @@ def _is_positional(argument: cst.Arg) -> bool:
 
 
 def _name_positional(tree: Tree, call: cst.Call, parameters: tuple[str, ...]) -> list[TextEdit]:
-    positional = [argument for argument in call.args if argument.keyword is None]
+    positional = [argument for argument in call.args if _is_positional(argument)]
     if len(positional) > len(parameters):
         raise CannotFix("the call passes more positional arguments than can be named")
     taken = {argument.keyword.value for argument in call.args if argument.keyword is not None}

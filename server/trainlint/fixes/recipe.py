@@ -68,7 +68,8 @@ class RewriteCall:
 
     The arguments become `leading`, as they are; then those of the present call, in order, its positional ones passed by
     keyword after `parameters`; then `trailing`, as keyword and value. A starred argument, or more positional arguments
-    than `parameters`, cannot be named: the fix is then not offered.
+    than `parameters`, cannot be named, and a mapping (`**options`) may hold what is `trailing`: the fix is then not
+    offered.
     """
 
     function: Site
