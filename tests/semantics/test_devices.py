@@ -24,6 +24,20 @@ def step(body: str) -> str:
 
 
 READS = {
+    "what a condition says is a tensor": step("""
+if isinstance(loss, torch.Tensor):
+    x = float(loss)  # reads: device, syncs: read
+x = loss.item() if torch.is_tensor(loss) else loss  # reads: device, syncs: read
+"""),
+    "a tensor whose type was asked before": step("""
+if isinstance(loss, float):
+    x = 1
+print(loss)  # reads: device, syncs: format
+"""),
+    "a number that a library computes on the device": step("""
+from dassl.metrics import compute_accuracy
+x = compute_accuracy(outputs, targets)[0].item()  # reads: device, syncs: read
+"""),
     "reading a number": step("print(loss.item())  # reads: device, syncs: read"),
     "reading a list": step("x = outputs.argmax(1).tolist()  # reads: device, syncs: read"),
     "conversions": step("x = float(loss) + int(loss) + bool(loss)  # reads: device, syncs: read"),
@@ -81,6 +95,38 @@ x = int(queue_ptr)  # reads: device, syncs: read
 }
 
 HOST = {
+    "a number of steps in a loss": plain("""
+        class Trainer:
+            def __init__(self, accumulate_every):
+                self.accumulate_every = accumulate_every
+
+            def step(self, images, labels):
+                for _ in range(self.accumulate_every):  # syncs: none
+                    loss = criterion(model(images), labels) / self.accumulate_every
+                    loss.backward()
+
+        def main(trainer: Trainer):
+            for images, labels in train_loader:
+                trainer.step(images.to(device), labels.to(device))
+                optimizer.step()
+        """),
+    "what a condition says is a number": step("""
+value = loss if len(images) > 3 else 0.0
+if isinstance(value, float):
+    x = f"{value:.3f}"  # syncs: none
+if not torch.is_tensor(value):
+    x = float(value)  # syncs: none
+if not isinstance(value, torch.Tensor) and len(images) > 3:
+    x = float(value)  # syncs: none
+x = value.detach() if hasattr(value, "item") else float(value)  # syncs: none
+"""),
+    "what is left after tensors went": step("""
+def shown(value):
+    if isinstance(value, torch.Tensor):
+        return ""
+    return f"{value:.3f}"  # syncs: none
+x = shown(loss if len(images) > 3 else 0.0)
+"""),
     "sizes and shapes": step("""
 print(outputs.size(0), outputs.shape[1], len(outputs), outputs.numel())  # syncs: none
 if outputs.size(0) > 3 and outputs.dim() == 2:  # syncs: none
@@ -775,6 +821,20 @@ for batch in torch.utils.data.DataLoader(torch.load("data.pt")):
 """
     project = analyze({"train.py": text}, LinkOptions(device=device))
     assert entry(project, "train.py").cuda in answers
+
+
+def test_nothing_lives_on_a_device_where_the_configuration_says_cpu() -> None:
+    choice = """
+import sys
+device = torch.device(sys.argv[1])
+model = nn.Linear(8, 1).to(device)
+move = lambda batch: batch.to(device)
+"""
+    reads = {
+        device: {sync.value.place for sync in analyze({"train.py": placed(choice)}, LinkOptions(device=device)).syncs}
+        for device in ("auto", "cpu")
+    }
+    assert reads == {"auto": {Place.DEVICE}, "cpu": {Place.HOST}}
 
 
 def test_a_read_through_a_project_helper_names_the_call_path() -> None:

@@ -272,6 +272,55 @@ EVALUATION = {
 }
 
 INTERVALS = {
+    "a global that the guarded call fills": plain("""
+        kernel = None
+
+        def load():
+            global kernel
+            kernel = torch.rand(1, 1).to("cuda")  # runs: per-epoch training
+
+        def smoothed(x):
+            if kernel is None:
+                load()
+            return x * kernel
+
+        for images, labels in train_loader:
+            loss = criterion(model(smoothed(images.to(device))), labels.to(device))
+            loss.backward()
+            optimizer.step()
+        """),
+    "an attribute that the guarded method fills": plain("""
+        class Timer:
+            def __init__(self):
+                self.started = None
+
+            def start(self):
+                self.started = torch.zeros(1).to("cuda")  # runs: per-epoch training
+
+            def tick(self):
+                if self.started is None:
+                    self.start()
+
+        timer = Timer()
+        for images, labels in train_loader:
+            loss = criterion(model(images.to(device)), labels.to(device))
+            loss.backward()
+            optimizer.step()
+            timer.tick()
+        """),
+    "a global that the guarded call leaves alone": plain("""
+        kernel = None
+
+        def load():
+            print("loading")  # runs: per-step training
+
+        for images, labels in train_loader:
+            loss = criterion(model(images.to(device)), labels.to(device))
+            loss.backward()
+            optimizer.step()
+            if kernel is None:
+                load()
+        """),
     "`if step % n == 0`": plain("""
         for step, (images, labels) in enumerate(train_loader):
             criterion(model(images.to(device)), labels.to(device)).backward()

@@ -40,6 +40,10 @@ CONDITIONS = [
     ("step % 100 == 0 or step == len(train_loader) - 1", GuardKind.INTERVAL),
     ("(epoch * len(train_loader) + step) % 100 == 0", GuardKind.INTERVAL),
     ("time.time() - last > 30", GuardKind.INTERVAL),
+    ("accum_steps == 1", GuardKind.SINGLE),
+    ("accum_steps <= 1", GuardKind.SINGLE),
+    ("not accum_steps > 1", GuardKind.SINGLE),
+    ("accum_steps > 1", GuardKind.ACCUMULATION),
     ("rank == 0", GuardKind.RANK),
     ("0 == rank", GuardKind.RANK),
     ("not rank", GuardKind.RANK),
@@ -248,6 +252,42 @@ NAMES = {
 }
 
 ERRORS = {
+    "what follows a `try` that returns": plain("""
+        import logging
+
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.body = nn.Linear(3072, 10)
+
+            def forward(self, x):
+                try:
+                    return self.body(x)
+                except RuntimeError as error:
+                    if "out of memory" not in str(error):
+                        raise
+                return self.body(x.cpu())  # runs: once training, under: exceptional
+
+        model = Net().cuda()
+        for images, labels in train_loader:
+            criterion(model(images.cuda()), labels.cuda()).backward()
+            optimizer.step()
+        """),
+    "what follows a `try` that may return": plain("""
+        def shown(loss, quiet):
+            try:
+                if quiet:
+                    return
+            except ValueError:
+                pass
+            print(loss)  # runs: per-step training
+
+        for images, labels in train_loader:
+            loss = criterion(model(images.to(device)), labels.to(device))
+            loss.backward()
+            optimizer.step()
+            shown(loss, len(images) > 3)
+        """),
     "an except block": plain("""
         for images, labels in train_loader:
             try:

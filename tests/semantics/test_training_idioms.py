@@ -622,6 +622,60 @@ for epoch in range(3):
     assert len(analyze({"train.py": text}).kept_graphs) == count
 
 
+def test_a_count_that_weighs_the_loss_has_no_graph() -> None:
+    text = """
+import torch
+from torch.utils.data import DataLoader
+model = torch.nn.Linear(8, 2).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+tokens = 0
+for batch in DataLoader(torch.load("data.pt")):
+    labels = batch["labels"].cuda()
+    count = (labels != -100).sum()
+    tokens += count
+    loss = model(batch["x"].cuda()).sum() * count
+    loss.backward()
+    optimizer.step()
+"""
+    assert analyze({"train.py": text}).kept_graphs == []
+
+
+STEPS = {
+    "a list that outlives the step": ("self.outputs.append(loss)", 1),
+    "a total that outlives the step": ("self.total += loss", 1),
+    "detached": ("self.outputs.append(loss.detach())", 0),
+    "an attribute of this step": ("self.total = 0; self.total += loss", 0),
+    "a local list": ("outputs = []; outputs.append(loss)", 0),
+}
+
+
+@pytest.mark.parametrize(("statement", "count"), STEPS.values(), ids=STEPS.keys())
+def test_graphs_that_outlive_a_step_of_a_framework(statement: str, count: int) -> None:
+    text = f"""
+import lightning
+import torch
+
+class Model(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.body = torch.nn.Linear(8, 2)
+        self.outputs = []
+        self.total = 0
+
+    def training_step(self, batch, batch_idx):
+        loss = self.body(batch).mean()
+        {statement}
+        return loss
+
+    def validation_step(self, batch, batch_idx):
+        loss = self.body(batch).mean()
+        self.outputs.append(loss)
+
+lightning.Trainer().fit(Model())
+"""
+    assert len(analyze({"train.py": text}).kept_graphs) == count
+
+
 def test_a_sum_of_losses_that_is_backpropagated_is_known_to_be() -> None:
     text = """
 import torch

@@ -327,6 +327,17 @@ class DeprecatedAmp(Rule):
             """,
             because="what has no replacement",
         ),
+        valid(
+            """
+            from torch.cuda.amp import GradScaler
+
+
+            def step(optimizer, scaler: GradScaler | None = None) -> GradScaler | None:
+                kept: GradScaler | None = scaler
+                return kept
+            """,
+            because="an annotation makes nothing that could warn",
+        ),
     )
 
     def check(self, project: Project) -> Iterator[Finding]:

@@ -124,6 +124,29 @@ class AccumulateWithoutNoSync(Rule):
             import torch
             from torch import nn
             from torch.nn.parallel import DistributedDataParallel
+
+
+            def train(loader, accumulation_steps):
+                torch.distributed.init_process_group("nccl")
+                model = DistributedDataParallel(nn.Linear(8, 1).cuda())
+                optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                for batches in loader:
+                    optimizer.zero_grad()
+                    if accumulation_steps == 1:
+                        model(batches[0].cuda()).mean().backward()
+                    else:
+                        for inputs in batches:
+                            loss = model(inputs.cuda()).mean() / accumulation_steps
+                            loss.backward()  # expect: TL305
+                    optimizer.step()
+            """,
+            because="only one of the two branches accumulates",
+        ),
+        invalid(
+            """
+            import torch
+            from torch import nn
+            from torch.nn.parallel import DistributedDataParallel
             from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
             from scaler import Scaler

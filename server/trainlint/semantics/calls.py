@@ -1018,8 +1018,9 @@ def _mark(frame: Frame, node: code.Call | None, *, update: bool) -> None:
             guard.kind is GuardKind.ACCUMULATION and guard.depth > inner for guard in where.guards
         )
     else:
-        step_loop.backwards[site] = None
-        if inner < len(where.loops) - 1:
+        single = any(guard.kind is GuardKind.SINGLE for guard in where.guards)
+        step_loop.backwards[site] = not single
+        if inner < len(where.loops) - 1 and not single:
             step_loop.micro_batches = True
         step_loop.wrapper = step_loop.wrapper or frame.run.wrapper
 

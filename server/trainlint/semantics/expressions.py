@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from trainlint.semantics import calls, classes, code, guards, library, naming, tensors
+from trainlint.semantics import calls, classes, code, guards, library, naming, narrowing, tensors
 from trainlint.semantics.project import Loader, SyncKind
 from trainlint.semantics.state import Frame, ModuleState, Standing
 from trainlint.semantics.text import dotted
@@ -531,7 +531,12 @@ def _compare(frame: Frame, node: code.Compare) -> Value:
         if isinstance(value, Tensor) and not value.container:
             return replace(value, keeps_graph=False, loader=None)
     positive, negative = guards.classify(node, lambda expression: evaluate_quietly(frame, expression))
-    return Test(positive, negative, "") if positive or negative else NUMBER
+    if positive or negative:
+        return Test(positive, negative, "")
+    if len(values) == 2 and isinstance(values[0], Tensor) and guards.is_number(values[1]):
+        # what is compared with a number is a tensor, though it was taken out of a batch that may hold anything
+        return replace(values[0], keeps_graph=False, loader=None)
+    return NUMBER
 
 
 def _folded(operators: tuple[str, ...], values: list[Value]) -> Const | None:
@@ -555,8 +560,8 @@ def _conditional(frame: Frame, node: code.Conditional) -> Value:
     if known is not None:
         return evaluate(frame, node.body if known else node.orelse)
     positive, negative = guards.classify(node.test, lambda expression: evaluate_quietly(frame, expression))
-    body = calls.under_guards(frame, positive, node.test, lambda: evaluate(frame, node.body))
-    orelse = calls.under_guards(frame, negative, node.test, lambda: evaluate(frame, node.orelse))
+    body = calls.under_guards(frame, positive, node.test, lambda: _told(frame, node.test, True, node.body))
+    orelse = calls.under_guards(frame, negative, node.test, lambda: _told(frame, node.test, False, node.orelse))
     if (
         isinstance(body, Const)
         and isinstance(body.value, str)
@@ -575,6 +580,17 @@ def _conditional(frame: Frame, node: code.Conditional) -> Value:
         if DeviceValue in (type(body), type(orelse))
         else join(body, orelse)
     )
+
+
+def _told(frame: Frame, test: code.Expression, holds: bool, node: code.Expression) -> Value:
+    """The value of one side of a conditional expression, with what the condition tells of variables' types."""
+    told = narrowing.narrowed(frame, test, holds)
+    before = {name: frame.variables[name] for name in told}
+    frame.variables.update(told)
+    try:
+        return evaluate(frame, node)
+    finally:
+        frame.variables.update(before)
 
 
 # ------------------------------------------------------------------------------------------------------- displays

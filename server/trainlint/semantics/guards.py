@@ -130,6 +130,8 @@ def _compare(test: code.Compare, evaluate: Evaluate) -> tuple[Kinds, Kinds]:
         kinds = _modulo(modulo)
         return ((), kinds) if unequal or operator == ">" else (kinds, ())
     left, right = _inside(left), _inside(right)
+    if naming.ACCUMULATION.search(last_word(left)) and "micro" not in last_word(left):
+        return _accumulates(test, operator)
     for one, other in ((left, right), (right, left)):
         found = _compare_word(one, other, operator, equal, unequal, evaluate)
         if found is not None:
@@ -243,7 +245,7 @@ def _order(test: code.Compare, operator: str) -> tuple[Kinds, Kinds]:
     """Comparisons by order of counters and clocks: `time.time() - last > 10`, `step >= next_log`."""
     words = identifiers(test)
     if any(naming.ACCUMULATION.search(word) or word == "accumulate" for word in words):
-        return (GuardKind.ACCUMULATION,), ()
+        return _accumulates(test, operator)
     left = test.left
     if operator in (">", ">=") and isinstance(left, code.Binary) and left.op == "-" and _counts(last_word(left.left)):
         return (GuardKind.INTERVAL,), ()
@@ -253,6 +255,17 @@ def _order(test: code.Compare, operator: str) -> tuple[Kinds, Kinds]:
         if any(word.startswith(("next_", "last_")) or word in ("time", "perf_counter", "monotonic") for word in words):
             return (GuardKind.INTERVAL,), ()
     return _NOTHING
+
+
+def _accumulates(test: code.Compare, operator: str) -> tuple[Kinds, Kinds]:
+    """A comparison of what counts micro-batches: `accum_steps == 1` holds where there is one to a step."""
+    bound = test.comparators[0]
+    limit = bound.value if isinstance(bound, code.Constant) else None
+    if (operator in ("==", "<=") and limit == 1) or (operator == "<" and limit == 2):
+        return (GuardKind.SINGLE,), ()
+    if (operator in ("!=", ">") and limit == 1) or (operator == ">=" and limit == 2):
+        return (GuardKind.ACCUMULATION,), (GuardKind.SINGLE,)
+    return (GuardKind.ACCUMULATION,), ()
 
 
 def _named(test: code.Expression, evaluate: Evaluate, rank_names: frozenset[str]) -> tuple[Kinds, Kinds]:
@@ -284,6 +297,11 @@ def _named(test: code.Expression, evaluate: Evaluate, rank_names: frozenset[str]
     if naming.INTERVAL.search(word) and isinstance(test, code.Call):
         return (GuardKind.INTERVAL,), ()
     return _NOTHING
+
+
+def is_number(value: Value) -> bool:
+    """Whether a value is a number that the program text spells out."""
+    return isinstance(value, Const) and isinstance(value.value, int | float) and not isinstance(value.value, bool)
 
 
 def truth(value: Value) -> bool | None:

@@ -40,8 +40,8 @@ from trainlint.semantics.project import (
 )
 from trainlint.semantics.state import Frame, LoopRun, ModuleState, Role, Root, Run, Units, Where
 from trainlint.semantics.text import describe
-from trainlint.semantics.values import NUMBER, Bound, Class, Function, Instance, is_reference, options
-from trainlint.semantics.vocabulary import Framework, GuardKind, Known, Region
+from trainlint.semantics.values import NUMBER, Bound, Class, Function, Instance, Tensor, is_reference, options
+from trainlint.semantics.vocabulary import Framework, GuardKind, Known, Place, Region
 
 _RECURSION = 12_000
 """Deep enough for calls followed 24 deep through nested statements; the interpreter's own frames are small."""
@@ -416,6 +416,13 @@ def _mentions(run: Run) -> frozenset[str]:
 # -------------------------------------------------------------------------------------------------------- finishing
 
 
+def _on_cpu(value: Any) -> Any:
+    """A field of a record in a set-up that the configuration says has no accelerator."""
+    if isinstance(value, Tensor) and value.place is Place.DEVICE:
+        return replace(value, place=Place.HOST)
+    return Place.HOST if value is Place.DEVICE else value
+
+
 class _Finisher:
     """Turns what one run kept into records with contexts."""
 
@@ -467,9 +474,13 @@ class _Finisher:
             name: describe(value) if name in _TEXTS and not isinstance(value, str) else value
             for name, value in fields.items()
         }
+        if self.run.options.device == "cpu":
+            fields = {name: _on_cpu(value) for name, value in fields.items()}
         context = contexts.context_of(where, self.run.entry)
         if make is records.kept_graph:
             index = contexts.step_index(where)
+            if index is None and where.root.role is Role.STEP:
+                index = records.FRAMEWORK_LOOP
             if index is None and context.region is Region.EVALUATION:
                 loops = where.loops
                 index = next(
@@ -545,7 +556,8 @@ class _Finisher:
     def _fold_micro_batches(self, loop: LoopRun) -> None:
         """A loop that only runs backward passes, inside one that runs the optimizer step, goes over micro-batches."""
         outer = loop.parent
-        if outer is not None and loop.backwards and not loop.updates and outer.updates and not outer.backwards:
+        several = outer is not None and any(outer.backwards.values())
+        if outer is not None and loop.backwards and not loop.updates and outer.updates and not several:
             outer.backwards.update(loop.backwards)
             outer.micro_batches = True
             outer.no_sync = outer.no_sync or loop.no_sync
@@ -554,14 +566,15 @@ class _Finisher:
 
     def _step_loop(self, loop: LoopRun) -> StepLoop:
         assert loop.where is not None
-        accumulates = loop.micro_batches or any(loop.updates.values())
+        several = [site for site, one_of_several in loop.backwards.items() if one_of_several]
+        accumulates = (loop.micro_batches or any(loop.updates.values())) and (bool(several) or not loop.backwards)
         return StepLoop(
             site=loop.site,
             context=contexts.context_of(replace(loop.where, loops=(*loop.where.loops, loop)), self.run.entry),
             backwards=list(loop.backwards),
             steps=list(loop.updates),
             accumulates=accumulates,
-            accumulation_site=next(iter(loop.backwards), None) if accumulates else None,
+            accumulation_site=next(iter(several), None) if accumulates else None,
             disables_sync=loop.no_sync or self.run.entry.disables_sync,
             model_wrapped=loop.wrapper or self.run.wrapper,
         )

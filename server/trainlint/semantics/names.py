@@ -46,7 +46,8 @@ class _Scan:
             if GuardKind.EXCEPTIONAL in under:
                 self.guarded |= {alias.bound or alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, code.Define):
-            for part in (*node.decorators, *node.parameters):
+            defaults = (parameter.default for parameter in node.parameters)
+            for part in (*node.decorators, *defaults):
                 self._visit(part, row, symbol, under)
             name = f"{symbol}.{node.name}" if symbol else node.name
             if _HINT.search(self.facts.lines[len(self.facts.unit_rows) + node.body]) or self._mentions_alias(node.body):
@@ -56,6 +57,10 @@ class _Scan:
             name = f"{symbol}.{node.name}" if symbol else node.name
             for member in node.members:
                 self._visit(member.statement, row + member.row, name, under)
+        elif isinstance(node, code.Assign):
+            # an annotation makes nothing that warns when it runs
+            for part in (*node.targets, node.value):
+                self._visit(part, row, symbol, under)
         elif isinstance(node, code.Try):
             self._try(node, row, symbol, under)
         elif isinstance(node, code.If | code.Conditional):

@@ -106,12 +106,21 @@ def _by_package(frame: Frame, name: str, given: Given, node: code.Call | None) -
         if found is not None:
             return replace(found, proved=False, container=True)
         return UNKNOWN
-    return (
-        OBJECT
-        if package in library.HOST_PACKAGES
-        and package not in ("hydra", "omegaconf", "importlib", "copy", "functools", "multiprocessing")
-        else UNKNOWN
-    )
+    if package in _NOTHING_KNOWN:
+        return UNKNOWN
+    if package in library.HOST_PACKAGES:
+        return OBJECT
+    found = tensors.result_of(frame, given.all())
+    return Object("computed", inner=replace(found, proved=False)) if found is not None else UNKNOWN
+
+
+_NOTHING_KNOWN = frozenset(
+    {
+        *("hydra", "omegaconf", "importlib", "copy", "functools", "multiprocessing"),
+        *("inspect", "typing", "dataclasses", "contextlib", "abc"),
+    }
+)
+"""Packages whose functions may return anything, whatever they are given."""
 
 
 def call_unknown(frame: Frame, callee: Value, given: Given, node: code.Call | None) -> Value:

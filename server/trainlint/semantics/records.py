@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from trainlint.semantics import classes, code
 from trainlint.semantics.context import Context
 from trainlint.semantics.project import Checkpoint, KeptGraph, Loader, LoaderUse, Site
-from trainlint.semantics.state import Frame, Where
+from trainlint.semantics.state import Frame, Role, Where
 from trainlint.semantics.text import dotted
 from trainlint.semantics.values import (
     Choice,
@@ -55,7 +55,8 @@ def note_kept_graph(
     value: Tensor,
 ) -> None:
     """Record that a tensor with its graph is added to something that may outlive the step."""
-    if node is None or target is None or added is None or not value.keeps_graph or not frame.where.loops:
+    in_loop = bool(frame.where.loops) or frame.where.root.role is Role.STEP
+    if node is None or target is None or added is None or not value.keeps_graph or not in_loop:
         return
     path = dotted(target.value if isinstance(target, code.Subscript) else target)
     if not path:
@@ -74,20 +75,25 @@ def note_kept_graph(
     )
 
 
+FRAMEWORK_LOOP = -1
+"""Index that stands for the loop of a framework, which calls a hook of the user's class at each step."""
+
+
 def _outlived_loops(frame: Frame, target: code.Expression, path: str) -> frozenset[int]:
     """The open loops, by index, whose turns the target outlives."""
     count = len(frame.where.loops)
+    first = FRAMEWORK_LOOP if frame.where.root.role is Role.STEP else 0
     if isinstance(target, code.Name) or (isinstance(target, code.Subscript) and isinstance(target.value, code.Name)):
         name = path
         if name in frame.globals:
-            return frozenset(range(count))
+            return frozenset(range(first, count))
         before = frame.before_loops
         own = {frame.loop_base + offset for offset, names in enumerate(before) if name in names}
         enclosing = frame.enclosing is not None and name not in frame.variables
         return frozenset(own | (set(range(frame.loop_base)) if enclosing else set()))
     if frame.function is not None and path in frame.run.assigned_attributes(frame):
         return frozenset()
-    return frozenset(range(count))
+    return frozenset(range(first, count))
 
 
 # ------------------------------------------------------------------------------------------------------ checkpoints

@@ -95,7 +95,8 @@ class LoopRun:
     """Whether its function or loader is named for evaluation."""
     counter: str = ""
     """Name of the variable that counts its turns."""
-    backwards: dict[Site, None] = field(default_factory=dict)
+    backwards: dict[Site, bool] = field(default_factory=dict)
+    """Backward passes, with whether each may be one of several to an optimizer step."""
     updates: dict[Site, bool] = field(default_factory=dict)
     """Optimizer steps, with whether each stands behind an accumulation test."""
     no_sync: bool = False
@@ -502,9 +503,15 @@ def _names(node: object) -> set[str]:
                 stack.append(item.function.value)
             if item.arguments and isinstance(item.function, code.Attribute | code.Name) and _combines(item.function):
                 stack.append(item.arguments[0].value)
+        elif isinstance(item, code.Binary) and item.op in _BY_NUMBERS:
+            stack.append(item.left)
         elif isinstance(item, tuple):
             stack.extend(item)
     return found - {""}
+
+
+_BY_NUMBERS = frozenset({"/", "//", "%", "**"})
+"""Operators whose right side tells nothing of the left: a loss is divided by a count more often than by a loss."""
 
 
 def _combines(function: code.Attribute | code.Name) -> bool:

@@ -8,7 +8,18 @@ from dataclasses import replace
 from enum import Enum
 from typing import Any
 
-from trainlint.semantics import calls, classes, code, expressions, guards, library, naming, records, tensors
+from trainlint.semantics import (
+    calls,
+    classes,
+    code,
+    expressions,
+    guards,
+    library,
+    naming,
+    narrowing,
+    records,
+    tensors,
+)
 from trainlint.semantics.facts import ModuleFacts
 from trainlint.semantics.project import Loader, Site
 from trainlint.semantics.state import Frame, LoopRun, ModuleState, Role, Run, Standing, Units, Where
@@ -19,6 +30,7 @@ from trainlint.semantics.values import (
     OBJECT,
     STRING,
     UNKNOWN,
+    Bound,
     Class,
     Const,
     Function,
@@ -254,10 +266,16 @@ def _if(frame: Frame, node: code.If) -> Leaves:
         positive = tuple(GuardKind.ACCUMULATION if kind is GuardKind.INTERVAL else kind for kind in positive)
     held = frame.variables
     before = dict(held)
+    if_true, if_false = (narrowing.narrowed(frame, node.test, holds) for holds in (True, False))
+    frame.variables.update(if_true)
     first = _branch(frame, node.body, positive, node.test)
     after_body = dict(frame.variables)
     _hold(frame, held, before)
+    frame.variables.update(if_false)
     second = _branch(frame, node.orelse, negative, node.test)
+    if first is Leaves.END and second is Leaves.END:
+        narrowing.forget(after_body, if_true, before)
+        narrowing.forget(frame.variables, if_false, before)
     _join_branches(frame, first, after_body, second)
     _hold(frame, held, frame.variables)
     if first is Leaves.END and second is Leaves.END:
@@ -273,10 +291,27 @@ def _latches(frame: Frame, node: code.If) -> bool:
     tested = _lasting_names(frame, node.test)
     if not tested:
         return False
-    assigned = {
-        dotted(target) for item in code.walk(node.body) if isinstance(item, code.Assign) for target in item.targets
-    }
-    return bool(tested & assigned)
+    return bool(tested & (_assigned(node.body) | _assigned_by_calls(frame, node.body)))
+
+
+def _assigned(body: code.Block) -> set[str]:
+    """The dotted names that a block assigns."""
+    return {dotted(target) for item in code.walk(body) if isinstance(item, code.Assign) for target in item.targets}
+
+
+def _assigned_by_calls(frame: Frame, body: code.Block) -> set[str]:
+    """The globals and the attributes of `self` that functions of the project assign which a block calls."""
+    found: set[str] = set()
+    for item in code.walk(body):
+        if not isinstance(item, code.Call) or not isinstance(item.function, code.Name | code.Attribute):
+            continue
+        callee = expressions.evaluate(frame, item.function)
+        function = callee.function if isinstance(callee, Bound) else callee
+        if isinstance(function, Function) and isinstance(function.define, code.Define):
+            inside = frame.run.body(function.module, function.define.body)
+            own = {name for one in inside if isinstance(one, code.Scope) and one.what == "global" for name in one.names}
+            found |= {path for path in _assigned(inside) if path in own or path.startswith("self.")}
+    return found
 
 
 def _lasting_names(frame: Frame, test: code.Expression) -> set[str]:
@@ -292,7 +327,8 @@ def _lasting_names(frame: Frame, test: code.Expression) -> set[str]:
         return {dotted(test)} - {""}
     if isinstance(test, code.Name):
         bound_before = bool(frame.before_loops) and test.id in frame.before_loops[-1]
-        return {test.id} if bound_before or test.id in frame.globals | frame.nonlocals else set()
+        of_module = frame.function is not None and test.id not in frame.variables
+        return {test.id} if bound_before or of_module or test.id in frame.nonlocals else set()
     return set()
 
 
@@ -445,6 +481,9 @@ def _try(frame: Frame, node: code.Try) -> Leaves:
         leaves = run_block(frame, node.orelse)
     if node.final:
         run_block(frame, node.final)
+    if leaves in (Leaves.FUNCTION, Leaves.TURN, Leaves.LOOP) and node.handlers:
+        # what follows runs only where an exception kept the block from leaving
+        frame.where = frame.where.guarded(Standing(GuardKind.EXCEPTIONAL, "except", len(frame.where.loops)))
     return leaves if leaves is Leaves.FUNCTION and not node.handlers else Leaves.END
 
 

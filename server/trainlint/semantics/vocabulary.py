@@ -107,6 +107,8 @@ class GuardKind(StrEnum):
     """Holds for one step or one epoch only: `step == 0`, `batch_idx == len(loader) - 1`."""
     ACCUMULATION = "accumulation"
     """A gradient accumulation test, `% accum_steps == 0`; its default may be 1, so it does not thin out."""
+    SINGLE = "single"
+    """Holds where nothing is accumulated: `accum_steps == 1`."""
     DEVICE = "device"
     """`torch.cuda.is_available()`, `use_cuda`, `device.type == "cuda"`."""
     NOT_DEVICE = "not-device"

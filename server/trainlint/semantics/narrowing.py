@@ -1,0 +1,98 @@
+"""What a condition on a variable's type tells about its value in either branch: `if isinstance(loss, float)`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from trainlint.semantics import code, expressions
+from trainlint.semantics.state import Frame
+from trainlint.semantics.values import ARRAY, NUMBER, OBJECT, STRING, Choice, Reference, Tensor, Value
+
+_TENSORS = frozenset({"torch.Tensor", "torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.FloatTensor"})
+_NUMBERS = frozenset({"int", "float", "bool", "complex", "numbers.Number", "numbers.Real", "numpy.number"})
+_CONTAINERS = frozenset({"list", "tuple", "dict", "collections.abc.Mapping", "collections.abc.Sequence"})
+_TENSOR_TESTS = frozenset({"torch.is_tensor", "torch.is_floating_point"})
+_OF_A_TENSOR = frozenset({"item", "detach", "cpu", "numpy", "requires_grad"})
+"""Attributes that code asks for to tell a tensor from a number: `hasattr(loss, "item")`."""
+
+
+def narrowed(frame: Frame, test: code.Expression, holds: bool) -> dict[str, Value]:
+    """The values that local variables have where a condition holds, or where it does not, if it asks for their type."""
+    if isinstance(test, code.Unary) and test.op == "not":
+        return narrowed(frame, test.operand, not holds)
+    if isinstance(test, code.Boolean):
+        found: dict[str, Value] = {}
+        if holds == (test.op == "and"):
+            for part in test.values:
+                found |= narrowed(frame, part, holds)
+        return found
+    if not isinstance(test, code.Call) or not test.arguments:
+        return {}
+    tested = test.arguments[0].value
+    if not isinstance(tested, code.Name) or tested.id not in frame.variables:
+        return {}
+    value = _of_type(frame, test, frame.variables[tested.id], holds)
+    return {} if value is None else {tested.id: value}
+
+
+def forget(variables: dict[str, Value], told: dict[str, Value], before: dict[str, Value]) -> None:
+    """Give variables that a branch did not assign the value that they had before the condition told more."""
+    for name, value in told.items():
+        if variables.get(name) is value:
+            variables[name] = before[name]
+
+
+def _of_type(frame: Frame, test: code.Call, value: Value, holds: bool) -> Value | None:
+    """What a value is if a test of its type holds, or does not; None where the test tells nothing new."""
+    asked = _types_asked(frame, test)
+    if not asked:
+        return None
+    if asked <= _TENSORS:
+        return _only_tensors(value) if holds else _no_tensor(value)
+    if not holds:
+        return None
+    if asked <= _NUMBERS:
+        return replace(NUMBER)
+    if asked <= {"str", "bytes"}:
+        return replace(STRING)
+    if asked <= {"numpy.ndarray", *_NUMBERS}:
+        return replace(ARRAY)
+    if asked <= _CONTAINERS and isinstance(value, Tensor):
+        return replace(value, container=True)
+    return None
+
+
+def _types_asked(frame: Frame, test: code.Call) -> set[str]:
+    """The canonical names of the types that a call asks for; empty where it is no test of a type."""
+    callee = expressions.evaluate_quietly(frame, test.function)
+    name = callee.name if isinstance(callee, Reference) else ""
+    if name in _TENSOR_TESTS:
+        return {"torch.Tensor"}
+    if len(test.arguments) != 2:
+        return set()
+    asked = test.arguments[1].value
+    if name == "hasattr":
+        told = isinstance(asked, code.Constant) and asked.value in _OF_A_TENSOR
+        return {"torch.Tensor"} if told else set()
+    if name != "isinstance":
+        return set()
+    types = asked.items if isinstance(asked, code.Sequence) else (asked,)
+    found = [expressions.evaluate_quietly(frame, item) for item in types]
+    names = {value.name for value in found if isinstance(value, Reference)}
+    return names if len(names) == len(found) else set()
+
+
+def _only_tensors(value: Value) -> Value | None:
+    if isinstance(value, Choice):
+        tensors = [option for option in value.options if isinstance(option, Tensor)]
+        return tensors[0] if len(tensors) == 1 else None
+    return replace(value, container=False) if isinstance(value, Tensor) else None
+
+
+def _no_tensor(value: Value) -> Value | None:
+    if isinstance(value, Tensor):
+        return replace(OBJECT) if not value.container else None
+    if isinstance(value, Choice):
+        others = tuple(option for option in value.options if not isinstance(option, Tensor))
+        return Choice(others) if others else replace(OBJECT)
+    return None
