@@ -5,14 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+import pytest
 from marks import PATH, fix_of, marked
 
 from trainlint.fixes.apply import Applied, Converged, apply_fixes, converge
+from trainlint.fixes.edits import apply_edits
+from trainlint.fixes.realize import realize
 from trainlint.fixes.recipe import (
     Applicability,
     DropImport,
     EnsureImport,
     Fix,
+    GuardStatement,
     RemoveStatement,
     ReplaceExpression,
     SetArgument,
@@ -49,8 +53,64 @@ def test_equal_imports_merge_and_others_follow_each_other() -> None:
         fix_of(EnsureImport(third, "time"), ReplaceExpression(third, "time.d")),
     ]
     applied = apply_fixes(text, fixes)
-    assert applied.text == "import a\nimport torch\nimport time\ntorch.b\ntorch.c\ntime.d\n"
+    assert applied.text == "import time\n\nimport a\nimport torch\ntorch.b\ntorch.c\ntime.d\n"
     assert applied.applied == (0, 1, 2)
+
+
+GUARDED_TOGETHER = {
+    "two statements": (
+        "for i in x:\n    «a()»\n    «b()»\n    c()\n",
+        "for i in x:\n    if i % 50 == 0:\n        a()\n        b()\n    c()\n",
+    ),
+    "three statements": (
+        "«a()»\n«b(\n    1,\n)»\n«c()»  # why\n",
+        "if i % 50 == 0:\n    a()\n    b(\n        1,\n    )\n    c()  # why\n",
+    ),
+    "below a guard that is there": (
+        "if i % 50 == 0:\n    a()\n«b()»\n",
+        "if i % 50 == 0:\n    a()\n    b()\n",
+    ),
+    "above a guard that is there": (
+        "«a()»\nif i % 50 == 0:\n    b()\n    i = 2\n",
+        "if i % 50 == 0:\n    a()\n    b()\n    i = 2\n",
+    ),
+    "with Windows line ends": ("«a()»\r\n«b()»\r\n", "if i % 50 == 0:\r\n    a()\r\n    b()\r\n"),
+    "not across other statements": (
+        "«a()»\nc()\n«b()»\n",
+        "if i % 50 == 0:\n    a()\nc()\nif i % 50 == 0:\n    b()\n",
+    ),
+    "not across a comment": (
+        "«a()»\n# why\n«b()»\n",
+        "if i % 50 == 0:\n    a()\n# why\nif i % 50 == 0:\n    b()\n",
+    ),
+    "not below a guard with another condition": (
+        "if i % 10 == 0:\n    a()\n«b()»\n",
+        "if i % 10 == 0:\n    a()\nif i % 50 == 0:\n    b()\n",
+    ),
+    "not below a guard that changes what is tested": (
+        "if i % 50 == 0:\n    i += 1\n«b()»\n",
+        "if i % 50 == 0:\n    i += 1\nif i % 50 == 0:\n    b()\n",
+    ),
+    "not below a guard with an else": (
+        "if i % 50 == 0:\n    a()\nelse:\n    c()\n«b()»\n",
+        "if i % 50 == 0:\n    a()\nelse:\n    c()\nif i % 50 == 0:\n    b()\n",
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), GUARDED_TOGETHER.values(), ids=GUARDED_TOGETHER)
+def test_guards_side_by_side_become_one(before: str, after: str) -> None:
+    text, sites = marked(before)
+    fixes = [fix_of(GuardStatement(site, "i % 50 == 0")) for site in sites]
+    assert apply_fixes(text, fixes).text == after
+    if len(fixes) == 1:
+        assert apply_edits(text, realize(fixes[0], text)) == after
+
+
+def test_guards_that_no_fix_made_stay_apart() -> None:
+    text, [site] = marked("if a:\n    b()\nif a:\n    c()\n«d()»\n")
+    applied = apply_fixes(text, [fix_of(GuardStatement(site, "e"))])
+    assert applied.text == "if a:\n    b()\nif a:\n    c()\nif e:\n    d()\n"
 
 
 def test_an_import_goes_with_the_last_of_its_uses() -> None:

@@ -76,8 +76,43 @@ def test_ensure_import_of_a_module(before: str, after: str) -> None:
     assert fixed(before, lambda site: EnsureImport(site, "torch")) == after
 
 
+ENSURE_STANDARD = {
+    "above imports of other packages": ("import torch\n\n«a»\n", "import os\n\nimport torch\n\na\n"),
+    "below those from __future__": (
+        "from __future__ import annotations\n\nimport torch\n«a»\n",
+        "from __future__ import annotations\n\nimport os\n\nimport torch\na\n",
+    ),
+    "in order": (
+        "import io\nimport sys\n\nimport torch\n«a»\n",
+        "import io\nimport os\nimport sys\n\nimport torch\na\n",
+    ),
+    "before names": (
+        "from abc import ABC\n\nimport torch\n«a»\n",
+        "import os\nfrom abc import ABC\n\nimport torch\na\n",
+    ),
+    "first of its group": ("import sys\n\nimport torch\n«a»\n", "import os\nimport sys\n\nimport torch\na\n"),
+    "not below local imports": (
+        "import sys\n\nimport torch\n\nfrom model import Net\nfrom .data import load\n«a»\n",
+        "import os\nimport sys\n\nimport torch\n\nfrom model import Net\nfrom .data import load\na\n",
+    ),
+    "above the comment of an import": (
+        '"""Doc."""\n\n# why\nimport torch\n«a»\n',
+        '"""Doc."""\n\nimport os\n\n# why\nimport torch\na\n',
+    ),
+    "below the opening comments": ("# License\nimport torch\n«a»\n", "# License\nimport os\n\nimport torch\na\n"),
+    "with a submodule there": ("import os.path\nimport torch\n«a»\n", "import os.path\nimport torch\na\n"),
+    "where there is no import": ("def f():\n    «a»\n", "import os\n\ndef f():\n    a\n"),
+    "CRLF": ("import torch\r\n«b»\r\n", "import os\r\n\r\nimport torch\r\nb\r\n"),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), ENSURE_STANDARD.values(), ids=ENSURE_STANDARD)
+def test_a_module_of_the_standard_library_goes_to_its_group(before: str, after: str) -> None:
+    assert fixed(before, lambda site: EnsureImport(site, "os")) == after
+
+
 ENSURE_NAME = {
-    "absent": ("import a\n«b»\n", "import a\nfrom contextlib import nullcontext\nb\n"),
+    "absent": ("import a\n«b»\n", "from contextlib import nullcontext\n\nimport a\nb\n"),
     "present": ("from contextlib import a, nullcontext\n«b»\n", "from contextlib import a, nullcontext\nb\n"),
     "present under another name": (
         "from contextlib import nullcontext as n\n«b»\n",

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from trainlint.fixes.edits import CannotFix, TextEdit, apply_edits, conflict
+from trainlint.fixes.guards import merge_guards
 from trainlint.fixes.imports import drop_import
 from trainlint.fixes.realize import Realized, carry_out
 from trainlint.fixes.recipe import Fix
@@ -75,6 +76,7 @@ def apply_fixes(text: str, fixes: Sequence[Fix]) -> Applied:
     new = apply_edits(text, _all_edits(taken))
     if not _parses(new):
         taken, new = _one_by_one(text, taken, skipped)
+    new = apply_edits(new, merge_guards(new, sorted(_all_edits(taken), key=lambda edit: edit.start)))
     new, idle = _drop_imports(new, taken)
     for candidate in idle:
         skipped[candidate.index] = "the import that it removes is still in use"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -43,7 +44,8 @@ def ensure_import(text: str, place: Range, recipe: EnsureImport) -> list[TextEdi
         return []
     statement = f"from {recipe.module} import {recipe.name}" if recipe.name else f"import {recipe.module}"
     parse(statement + "\n")
-    return [_insertion(tree, place, statement)]
+    inserted = _among_standard_library(tree, place, recipe, statement) if _is_standard(recipe.module) else None
+    return [inserted or _insertion(tree, place, statement)]
 
 
 def _is_available(tree: Tree, place: Range, bound: str, wanted: tuple[str, str]) -> bool:
@@ -189,9 +191,43 @@ def _insertion(tree: Tree, place: Range, statement: str) -> TextEdit:
     return TextEdit(at, at, statement + newline_at(tree.text, at) * 2)
 
 
+def _is_standard(module: str) -> bool:
+    return module.partition(".")[0] in sys.stdlib_module_names
+
+
+def _among_standard_library(tree: Tree, place: Range, recipe: EnsureImport, statement: str) -> TextEdit | None:
+    """Insert an import of the standard library in order among the others, or else, as a group of its own, above all
+    imports but those from `__future__`; None where there is no import to stand by."""
+    imports = [(line, _sort_key(line.body[0])) for line in _imports(tree, place)]
+    standard = [(line, key) for line, key in imports if _is_standard(key[1]) and key[1] != "__future__"]
+    wanted = (recipe.name is not None, recipe.module)
+    before = [line for line, key in standard if key <= wanted]
+    if before:
+        end = tree.inner(before[-1]).end
+        at = line_end(tree.text, end)
+        return TextEdit(at, at, statement + newline_at(tree.text, end)) if at < len(tree.text) else None
+    others = [line for line, key in imports if key[1] != "__future__"]
+    if not others:
+        return None
+    at = _above_attached_comments(tree, others[0])
+    newline = newline_at(tree.text, at)
+    return TextEdit(at, at, statement + (newline if others[0] in [line for line, _ in standard] else newline * 2))
+
+
+def _sort_key(statement: cst.BaseSmallStatement) -> tuple[bool, str]:
+    """`import a` goes before `from a import b`; within each, by module."""
+    if isinstance(statement, cst.ImportFrom):
+        return True, _module_of(statement)
+    return False, _alias_names(statement.names[0])[0] if isinstance(statement, cst.Import) else ""
+
+
 def _last_import(tree: Tree, place: Range) -> cst.SimpleStatementLine | None:
     """The last import at the top level before the first definition or loop, and before `place`."""
-    last = None
+    return next(reversed(list(_imports(tree, place))), None)
+
+
+def _imports(tree: Tree, place: Range) -> Iterator[cst.SimpleStatementLine]:
+    """The imports at the top level before the first definition or loop, and before `place`."""
     for statement in tree.module.body:
         passed_over = isinstance(statement, cst.SimpleStatementLine | cst.If | cst.Try)
         if tree.inner(statement).start >= place.start or not passed_over:
@@ -199,8 +235,7 @@ def _last_import(tree: Tree, place: Range) -> cst.SimpleStatementLine | None:
         if isinstance(statement, cst.SimpleStatementLine) and any(
             isinstance(small, cst.Import | cst.ImportFrom) for small in statement.body
         ):
-            last = statement
-    return last
+            yield statement
 
 
 def _first_after_docstring(tree: Tree) -> cst.SimpleStatementLine | cst.BaseCompoundStatement | None:

@@ -10,6 +10,7 @@ import libcst as cst
 from trainlint.fixes.arguments import remove_argument, rewrite_call, set_argument
 from trainlint.fixes.edits import CannotFix, Draft, Range, TextEdit, moved
 from trainlint.fixes.expressions import replace_by_part, replace_expression
+from trainlint.fixes.guards import merge_guards
 from trainlint.fixes.imports import drop_import, ensure_import
 from trainlint.fixes.recipe import (
     DecorateFunction,
@@ -62,6 +63,7 @@ def realize(fix: Fix, text: str) -> tuple[TextEdit, ...]:
     realized = carry_out(fix, text)
     draft = Draft(text)
     _apply(draft, (*realized.imports, *realized.edits))
+    draft.apply(merge_guards(draft.text, draft.edits()))
     for recipe in realized.drops:
         draft.apply(drop_import(draft.text, recipe))
     return draft.edits()
