@@ -11,8 +11,9 @@ import jsonschema
 import pytest
 
 from trainlint.config import schema
-from trainlint.config.discovery import DEFAULT, Overrides, Resolver, read_toml, resolve
+from trainlint.config.discovery import Overrides, Resolver, read_toml, resolve
 from trainlint.config.errors import ConfigError
+from trainlint.config.resolved import DEFAULT
 from trainlint.config.rule_names import check_rule_names, matching
 from trainlint.config.settings import Settings, setting_keys
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from trainlint.cli.arguments import VerbParser
 from trainlint.cli.failure import Failure
-from trainlint.config.discovery import DEFAULT, Overrides, Resolved, resolve
+from trainlint.config.discovery import Overrides, resolve
+from trainlint.config.resolved import DEFAULT, Resolved
 
 
 def parser() -> VerbParser:
@@ -35,8 +36,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _settings(resolved: Resolved) -> dict[str, object]:
     """The value of each key, as JSON has it; a rule's table stands under the name that the user gave it."""
-    values: dict[str, object] = resolved.settings.model_dump(mode="json", by_alias=True)
-    return values | dict(resolved.settings.rules)
+    return resolved.settings.by_key() | dict(resolved.settings.rules)
 
 
 def _json(resolved: Resolved) -> str:

@@ -11,15 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainlint.config.errors import ConfigError, nearest
+from trainlint.config.resolved import DEFAULT, Resolved
+from trainlint.config.settings import RULE_CODE, Settings, is_rule_key, setting_keys, split_rule_tables
 from trainlint.source.discovery import Filters
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
-
-    from trainlint.config.settings import Settings
-
-DEFAULT = "default"
-"""The origin of a setting that nobody set."""
 
 _TOML_PLACE = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
 
@@ -83,31 +80,6 @@ class Overrides:
         return overrides
 
 
-@dataclass(frozen=True)
-class Resolved:
-    """The settings that hold for the files of a folder."""
-
-    settings: Settings
-    origins: Mapping[str, str]
-    """For each key, as written in TOML: the file that set it, an option of the command line, or `DEFAULT`. Tables
-    have an entry for each of their keys: "severity.TL201"."""
-    root: Path
-    """The folder that patterns of paths count from: that of the configuration file, else the working directory."""
-    file: Path | None = None
-    """The configuration file, if there is one."""
-    files: tuple[Path, ...] = ()
-    """That file and those that it extends."""
-
-    @property
-    def filters(self) -> Filters:
-        return Filters(self.root, self.settings.all_excludes)
-
-    def error(self, key: str, message: str) -> ConfigError:
-        """An error about a setting, which names the file that it stands in."""
-        origin = self.origins.get(key) or self.origins.get(key.split(".")[0], DEFAULT)
-        return ConfigError(next((file for file in self.files if origin.endswith(str(file))), None), key, message)
-
-
 @dataclass(slots=True)
 class _Layers:
     """Settings collected from the most general to the most specific place."""
@@ -118,8 +90,6 @@ class _Layers:
 
     def add(self, table: Mapping[str, object], file: Path | None, origin: str) -> None:
         """Lay a table over what is there: tables are joined, `extend-` lists grow, other values are replaced."""
-        from trainlint.config.settings import split_rule_tables
-
         values, others = split_rule_tables(table)
         _validated(values, file, origin)
         for key, value in values.items():
@@ -314,8 +284,6 @@ def _extended(file: Path, value: object) -> Path | None:
 
 def _rule_table(key: str, value: object, file: Path | None) -> dict[str, object]:
     """The options of a rule, where the key can be a rule's and is no misspelt setting."""
-    from trainlint.config.settings import RULE_CODE, is_rule_key, setting_keys
-
     misspelt = bool(nearest(key, setting_keys(), likeness=0.85))
     if is_rule_key(key) and not misspelt and isinstance(value, dict):
         return value
@@ -327,18 +295,18 @@ def _rule_table(key: str, value: object, file: Path | None) -> dict[str, object]
 def _validated(values: Mapping[str, object], file: Path | None, origin: str) -> None:
     from pydantic import ValidationError
 
-    from trainlint.config.settings import Settings
+    from trainlint.config.validation import validated
 
     try:
-        Settings.model_validate(values)
+        validated(values)
     except ValidationError as error:
         raise _config_error(error, file, origin) from error
 
 
 def _settings(layers: _Layers) -> tuple[Settings, dict[str, str]]:
-    from trainlint.config.settings import Settings, setting_keys
+    from trainlint.config.validation import validated
 
-    settings = Settings.model_validate({**layers.values, "rules": layers.rules})
+    settings = validated({**layers.values, "rules": layers.rules})
     set_keys = {key.split(".")[0] for key in layers.origins}
     return settings, {key: DEFAULT for key in setting_keys() if key not in set_keys} | layers.origins
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from pathlib import Path
 
 
@@ -30,6 +29,8 @@ def nearest(word: str, words: Iterable[str], likeness: float = 0.6) -> str:
     Args:
         likeness: how near it must be, from 0 (anything) to 1 (the same).
     """
+    from difflib import get_close_matches
+
     by_form = {_form(valid): valid for valid in words}
     found = get_close_matches(_form(word), by_form, n=1, cutoff=likeness)
     return f'; did you mean "{by_form[found[0]]}"?' if found else ""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from trainlint.config.discovery import Resolved
 from trainlint.config.errors import nearest
+from trainlint.config.resolved import Resolved
 from trainlint.config.settings import setting_keys
 
 _CODE_PREFIX = re.compile(r"[A-Z]+[0-9]*")

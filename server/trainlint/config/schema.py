@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from trainlint.config.settings import RULE_CODE, Settings
+from trainlint.config.validation import properties
 
 SHIPPED = Path(__file__).with_name("trainlint.schema.json")
 RULE_NAME = r"^[a-z][a-z0-9]*(-[a-z0-9]+)+$"
@@ -19,19 +20,18 @@ RULE_NAME = r"^[a-z][a-z0-9]*(-[a-z0-9]+)+$"
 
 def schema() -> dict[str, object]:
     """The schema of the table [tool.trainlint], which is also that of the whole of `trainlint.toml`."""
-    generated = Settings.model_json_schema(by_alias=True)
-    properties = {key: _plain(value) for key, value in generated["properties"].items() if key != "rules"}
+    keys = {key: _plain(value) for key, value in properties().items()}
     options = {"type": "object", "description": "Options of one rule."}
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "$id": "https://trainlint.readthedocs.io/en/latest/trainlint.schema.json",
         "title": "trainlint",
-        "description": generated["description"],
+        "description": Settings.__doc__,
         "type": "object",
-        "properties": properties,
+        "properties": keys,
         "patternProperties": {
             RULE_CODE: options,
-            f"^(?!({'|'.join(properties)})$){RULE_NAME.removeprefix('^')}": options,
+            f"^(?!({'|'.join(keys)})$){RULE_NAME.removeprefix('^')}": options,
         },
         "additionalProperties": False,
     }

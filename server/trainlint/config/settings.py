@@ -1,12 +1,14 @@
-"""The settings, as users write them in TOML: every key, its type and its default."""
+"""The settings, as users write them in TOML: every key, its type and its default.
+
+`config.validation` makes them of what a file says; a run that finds them in the cache does without it.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeAlias
-
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, WithJsonSchema
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from trainlint.source.discovery import DEFAULT_EXCLUDES
 
@@ -17,17 +19,7 @@ TORCH_VERSION = r"^[0-9]+\.[0-9]+(\.[0-9]+)?$"
 SeverityLabel: TypeAlias = Literal["error", "warning", "info", "hint"]
 ConfidenceLabel: TypeAlias = Literal["high", "medium", "low"]
 Device: TypeAlias = Literal["auto", "cuda", "cpu", "mps", "xpu"]
-
-
-def _truth_as_word(value: object) -> object:
-    return str(value).lower() if isinstance(value, bool) else value
-
-
-Distributed: TypeAlias = Annotated[
-    Literal["auto", "true", "false"],
-    BeforeValidator(_truth_as_word),
-    WithJsonSchema({"enum": ["auto", "true", "false", True, False]}),
-]
+Distributed: TypeAlias = Literal["auto", "true", "false"]
 Patterns: TypeAlias = tuple[str, ...]
 RuleOptions: TypeAlias = dict[str, Any]
 """The table of one rule; the rule's own model validates it."""
@@ -42,12 +34,15 @@ def _kebab(name: str) -> str:
     return name.replace("_", "-")
 
 
-class Settings(BaseModel):
+@dataclass(frozen=True)
+class Settings:
     """Configuration of trainlint: the table [tool.trainlint] of pyproject.toml, or trainlint.toml."""
 
-    model_config = ConfigDict(
-        alias_generator=_kebab, populate_by_name=True, extra="forbid", frozen=True, use_attribute_docstrings=True
-    )
+    __pydantic_config__: ClassVar[dict[str, object]] = {
+        "alias_generator": _kebab,
+        "extra": "forbid",
+        "use_attribute_docstrings": True,
+    }
 
     extend: str | None = None
     """Another configuration file to start from, relative to this one."""
@@ -57,13 +52,13 @@ class Settings(BaseModel):
     """Rules to run besides those selected."""
     ignore: Patterns = ()
     """Rules not to run: codes, code prefixes or rule names."""
-    per_file_ignores: dict[str, Patterns] = Field(default_factory=dict)
+    per_file_ignores: dict[str, Patterns] = field(default_factory=dict)
     """Rules not to report in some files: from a pattern of paths, as in .gitignore, to rules."""
     exclude: Patterns = DEFAULT_EXCLUDES
     """Files and folders not to lint, as patterns of .gitignore. Replaces the default list."""
     extend_exclude: Patterns = ()
     """Files and folders not to lint besides those of `exclude`."""
-    severity: dict[str, SeverityLabel] = Field(default_factory=dict)
+    severity: dict[str, SeverityLabel] = field(default_factory=dict)
     """Severity of rules: from a code, a code prefix or a rule name to error, warning, info or hint."""
     min_confidence: ConfidenceLabel = "medium"
     """The least confidence of the findings to report."""
@@ -79,13 +74,13 @@ class Settings(BaseModel):
     """Names of functions and variables that are true on one rank only."""
     loader_factories: Patterns = ()
     """Names of functions that return a DataLoader."""
-    torch_version: Annotated[str, Field(pattern=TORCH_VERSION)] | None = None
+    torch_version: str | None = None
     """The newest PyTorch release that the code runs with, as "2.4". Default: the upper bound in its dependencies."""
-    require_suppression_reason: StrictBool = False
+    require_suppression_reason: bool = False
     """Report suppression comments that do not say why (TL004)."""
     plugins: Patterns | None = None
     """Names of the installed rule packs to use. Default: all that are installed."""
-    rules: Annotated[dict[str, RuleOptions], Field(exclude=True)] = Field(default_factory=dict)
+    rules: dict[str, RuleOptions] = field(default_factory=dict)
     """The tables of single rules, by code or name as written. Not a key of its own in TOML."""
 
     @property
@@ -96,15 +91,22 @@ class Settings(BaseModel):
         """What the table of a rule says, whether it is under the rule's code or its name; the name goes before."""
         return {**self.rules.get(code, {}), **self.rules.get(name, {})}
 
+    def by_key(self) -> dict[str, object]:
+        """The value of each key, as written in TOML; the tables of rules are left out."""
+        return {key: getattr(self, name) for key, name in _NAMES.items()}
+
+
+_NAMES = {_kebab(one.name): one.name for one in fields(Settings) if one.name != "rules"}
+"""The name of each key's field."""
+
 
 def setting_keys() -> tuple[str, ...]:
     """The keys that a configuration may have besides rule tables, as written in TOML."""
-    return tuple(_kebab(name) for name in Settings.model_fields if name != "rules")
+    return tuple(_NAMES)
 
 
 def split_rule_tables(table: Mapping[str, object]) -> tuple[dict[str, object], dict[str, object]]:
     """Separate the settings from the tables that are named like rules."""
-    keys = setting_keys()
-    settings = {key: value for key, value in table.items() if key in keys}
-    others = {key: value for key, value in table.items() if key not in keys}
+    settings = {key: value for key, value in table.items() if key in _NAMES}
+    others = {key: value for key, value in table.items() if key not in _NAMES}
     return settings, others

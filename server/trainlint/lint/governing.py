@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trainlint.source.discovery import Filters, project_root
 
 if TYPE_CHECKING:
-    from trainlint.config.discovery import Resolved, Resolver
+    from trainlint.config.discovery import Resolver
+    from trainlint.config.resolved import Resolved
     from trainlint.lint.cache import Cache
     from trainlint.lint.engine import CheckOptions
     from trainlint.lint.selection import Selection
@@ -44,12 +45,15 @@ class Governing:
     @cached_property
     def filters(self) -> Filters:
         """Which files the settings exclude."""
-        return self._remembered[0]
+        if self._stored is None:
+            self._validate()
+            return self.resolved.filters
+        return Filters(self._governance.root_of(self._file), self._stored.exclude)
 
     @cached_property
     def digest(self) -> bytes:
         """A digest of everything that the settings come from."""
-        return self._remembered[1]
+        return self._validate() if self._stored is None else self._stored.digest
 
     @cached_property
     def resolved(self) -> Resolved:
@@ -58,6 +62,9 @@ class Governing:
         Raises:
             ConfigError: they are wrong.
         """
+        if self._stored is not None and self._stored.settings is not None:
+            root = self._governance.root_of(self._file)
+            return _resolved_from(self._stored.settings, root, self._file)
         return self._governance.resolver.of_folder(self._folder)
 
     @cached_property
@@ -77,30 +84,73 @@ class Governing:
         return self.selection.registry.warnings if "selection" in self.__dict__ else ()
 
     @cached_property
-    def _remembered(self) -> tuple[Filters, bytes]:
-        """Filters and digest, from the cache if nothing that they depend on has changed."""
-        key = self._governance.key(self._file)
-        stored = self._cache.get(_KIND, key)
-        if stored is not None and (found := self._from_entry(stored, key)) is not None:
-            return found
-        # Wrong selectors are refused here, so that whatever stands in the cache was valid. Settings that come with a
-        # warning are not kept, so that each run gives it.
-        _ = self.selection.rules
-        chain = [os.fspath(file) for file in self._governance.chain(self._file)]
-        digest = _digest_of_chain(key, chain)
-        filters = self.resolved.filters
-        if not self.warnings():
-            self._cache.put(_KIND, key, json.dumps([chain, filters.exclude, digest.hex()]))
-        return filters, digest
+    def _key(self) -> bytes:
+        return self._governance.key(self._file)
 
-    def _from_entry(self, text: str, key: bytes) -> tuple[Filters, bytes] | None:
+    @cached_property
+    def _stored(self) -> _Stored | None:
+        """What an earlier run stored, if nothing that it depends on has changed."""
+        text = self._cache.get(_KIND, self._key)
+        if text is None:
+            return None
         try:
-            chain, exclude, digest = json.loads(text)
-            if _digest_of_chain(key, chain).hex() != digest:
-                return None
-            return Filters(self._governance.root_of(self._file), tuple(map(str, exclude))), bytes.fromhex(digest)
+            chain, exclude, digest, settings = json.loads(text)
+            stored = _Stored(tuple(chain), tuple(map(str, exclude)), bytes.fromhex(digest), settings)
+            return stored if _digest_of_chain(self._key, stored.chain) == stored.digest else None
         except (ValueError, TypeError, OSError):
             return None
+
+    def _validate(self) -> bytes:
+        """Refuse what is wrong, so that whatever stands in the cache was valid; store the rest and return its digest.
+
+        Settings that come with a warning are not kept, so that each run gives it.
+        """
+        _ = self.selection.rules
+        resolved = self.resolved
+        chain = tuple(os.fspath(file) for file in self._governance.chain(self._file))
+        digest = _digest_of_chain(self._key, chain)
+        if not self.warnings():
+            row = [chain, resolved.filters.exclude, digest.hex(), _settings_row(resolved)]
+            self._cache.put(_KIND, self._key, json.dumps(row))
+        return digest
+
+
+class _Stored(NamedTuple):
+    """What the cache keeps of one configuration."""
+
+    chain: tuple[str, ...]
+    """The configuration file and those that it extends."""
+    exclude: tuple[str, ...]
+    digest: bytes
+    settings: list[Any] | None
+    """The settings as `_settings_row` writes them."""
+
+
+def _settings_row(resolved: Resolved) -> list[Any] | None:
+    """Settings as JSON, with where they come from; None where the table of a rule holds what JSON has no word for."""
+    row = [vars(resolved.settings), dict(resolved.origins), [os.fspath(file) for file in resolved.files]]
+    try:
+        json.dumps(row)
+    except TypeError:
+        return None
+    return row
+
+
+def _resolved_from(row: list[Any], root: Path, file: Path | None) -> Resolved:
+    """The settings of a row that `_settings_row` wrote: without validation, which the cache's checksum stands for."""
+    from trainlint.config.resolved import Resolved
+    from trainlint.config.settings import Settings
+
+    values, origins, files = row
+    fields: dict[str, Any] = {name: value if name == "rules" else _frozen(value) for name, value in values.items()}
+    return Resolved(Settings(**fields), origins, root, file, tuple(map(Path, files)))
+
+
+def _frozen(value: Any) -> Any:
+    """A setting as JSON has it, with tuples for lists."""
+    if isinstance(value, dict):
+        return {key: _frozen(entry) for key, entry in value.items()}
+    return tuple(value) if isinstance(value, list) else value
 
 
 class Governance:
@@ -202,7 +252,7 @@ def _may_configure(folder: Path) -> bool:
         return False
 
 
-def _digest_of_chain(key: bytes, chain: list[str]) -> bytes:
+def _digest_of_chain(key: bytes, chain: Iterable[str]) -> bytes:
     digest = blake2b(key, digest_size=16)
     for file in chain:
         digest.update(Path(file).read_bytes())

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from trainlint.config.discovery import Resolved
+from trainlint.config.resolved import Resolved
 from trainlint.config.rule_names import check_rule_names, matching
 from trainlint.lint.finding import Severity
 from trainlint.lint.registry import RUNTIME_ONLY, Registry
