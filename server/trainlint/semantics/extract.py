@@ -20,6 +20,7 @@ from trainlint.semantics.facts import LeftOut, ModuleFacts
 from trainlint.semantics.limits import BeyondLimitsError, check_size, leave_out
 from trainlint.semantics.lowering import Lowering
 from trainlint.semantics.nesting import too_deep
+from trainlint.semantics.parsing import parse_module
 
 WATCHED: frozenset[str] = frozenset(
     """
@@ -35,8 +36,6 @@ WATCHED: frozenset[str] = frozenset(
 
 _LIBCST_PLACE = re.compile(r"error at (\d+):(\d+)")
 """libcst tells where it stopped in the message only: the row from 1, the column from 0."""
-
-_CHECK_OF_A_NODE = cst.CSTNode.__post_init__
 
 
 class SourceError(Exception):
@@ -98,8 +97,7 @@ def _row_and_column(text: str, offset: int) -> tuple[int, int]:
 
 def _parse(text: str) -> cst.Module:
     try:
-        with _nodes_unchecked():
-            return cst.parse_module(text)
+        return parse_module(text)
     except Exception as error:
         raise _source_error(text, error) from None
 
@@ -150,18 +148,3 @@ def _collector_off() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
-
-
-@contextmanager
-def _nodes_unchecked() -> Iterator[None]:
-    """Spare the nodes that the parser makes the check that they make up valid code, which is meant for nodes made by
-    hand and takes a sixth of the time. What is set back is always libcst's own, so that threads may overlap."""
-    cst.CSTNode.__post_init__ = _no_check  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        cst.CSTNode.__post_init__ = _CHECK_OF_A_NODE  # type: ignore[method-assign]
-
-
-def _no_check(self: cst.CSTNode) -> None:
-    pass
