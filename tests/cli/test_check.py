@@ -77,6 +77,44 @@ def test_a_clean_run_says_so_on_standard_error(program: Program) -> None:
     assert (done.stdout, done.stderr) == ("", "Found nothing in 1 file.\n")
 
 
+UNCERTAIN = """import torch
+
+def train(model, dataset, optimizer, workers):
+    loader = torch.utils.data.DataLoader(dataset, num_workers=workers, pin_memory=True)
+    model.cuda()
+    for epoch in range(10):
+        for inputs in loader:
+            loss = model(inputs.cuda(non_blocking=True)).sum()
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+"""
+"""Whether there are worker processes to keep is unknown: TL105 with low confidence, and severity warning."""
+MORE = "1 more with `--min-confidence low`."
+WITHHELD = [
+    pytest.param([], ["Found nothing in 1 file.", MORE], id="by default"),
+    pytest.param(["--fix"], ["Found nothing in 1 file.", MORE], id="with fixes"),
+    pytest.param(["--min-confidence", "high"], ["Found nothing in 1 file.", MORE], id="only what is certain"),
+    pytest.param(["--min-confidence", "low"], ["Found 1 problem in 1 of 1 file."], id="nothing withheld"),
+    pytest.param(["--min-severity", "error"], ["Found nothing in 1 file."], id="not severe enough either"),
+    pytest.param(["--ignore", "TL105"], ["Found nothing in 1 file."], id="ignored"),
+    pytest.param(["--quiet"], [], id="quiet"),
+    pytest.param(["--output-format", "json"], [], id="a format for programs"),
+]
+
+
+@pytest.mark.parametrize(("options", "summary"), WITHHELD)
+def test_the_summary_says_what_is_withheld_for_want_of_confidence(
+    program: Program, options: list[str], summary: list[str]
+) -> None:
+    program.write({"a.py": UNCERTAIN})
+    for _ in range(2):
+        lines = program(".", *options).stderr.splitlines()
+        assert [line for line in lines if "fixable" not in line] == summary
+    program.write({"a.py": UNCERTAIN.replace("True)\n    model", "True)  # noqa: TL105\n    model")})
+    assert MORE not in program(".", *options).stderr
+
+
 def test_quiet_leaves_the_findings_alone(program: Program) -> None:
     program.write({"a.py": BROKEN})
     done = program(".", "--quiet")

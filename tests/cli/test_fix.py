@@ -12,8 +12,11 @@ import pytest
 from program import Program
 
 from trainlint.cli.fixing import applicable_kinds, fix_until_stable, write
+from trainlint.cli.outcome import Change, Outcome
+from trainlint.cli.summary import fix_notes
 from trainlint.lint.engine import CheckOptions, check
 from trainlint.lint.result import Result
+from trainlint.source.documents import Document
 
 UNUSED = "x = 1  # one  # trainlint: ignore[TL201] an old reason\n"
 FIXED = "x = 1  # one\n"
@@ -27,6 +30,47 @@ def test_a_safe_fix_is_written(program: Program) -> None:
     assert program.read("b.py") == BROKEN
     assert [line.split(":")[0] for line in done.stdout.splitlines()] == ["b.py"]
     assert done.stderr == "Found 2 problems (1 fixed, 1 remaining).\n"
+
+
+COUNTS = {
+    "as many as offered": (3, 3, []),
+    "nothing to say": (3, None, []),
+    "more": (3, 2, ["1 of 3 fixes came up only once others had been applied."]),
+    "fewer": (1, 3, ["2 of 3 fixes did not apply, or had nothing left to change after the others."]),
+}
+
+
+@pytest.mark.parametrize(("fixed", "offered", "notes"), COUNTS.values(), ids=COUNTS)
+def test_a_number_of_fixes_that_is_not_the_one_offered_is_explained(
+    tmp_path: Path, fixed: int, offered: int | None, notes: list[str]
+) -> None:
+    document = Document(tmp_path / "a.py", "x", "utf-8", bom=False, data=b"x")
+    outcome = Outcome(Result((), 1), changes=(Change(document, "y", b"y", fixed),), offered=offered)
+    assert list(fix_notes(outcome)) == notes
+
+
+PRINTS = """import torch
+
+model = torch.nn.Linear(4, 2).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(1000):
+    loss = model(torch.randn(8, 4, device="cuda")).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    print(loss.item())  # trainlint: ignore[TL201] printed
+"""
+"""Once the line is printed at some steps only, its suppression silences nothing."""
+
+
+def test_fixes_that_others_make_possible_are_told_apart(program: Program) -> None:
+    program.write({"a.py": PRINTS})
+    assert "1 with `--fix --unsafe-fixes`" in program(".").stderr
+    done = program(".", "--diff", "--unsafe-fixes")
+    assert done.stderr.splitlines() == [
+        "Would fix 2 problems in 1 file.",
+        "1 of 2 fixes came up only once others had been applied.",
+    ]
 
 
 def test_a_comment_of_nothing_else_goes_with_the_space_before_it(program: Program) -> None:

@@ -14,7 +14,7 @@ from trainlint.cli.failure import Failure
 from trainlint.cli.outcome import Outcome
 from trainlint.cli.program import FAILED, FINDINGS
 from trainlint.cli.progress import progress_bar
-from trainlint.cli.summary import changes_line, summary_lines
+from trainlint.cli.summary import changes_line, fix_notes, summary_lines
 from trainlint.cli.terminal import wants_colour
 
 if TYPE_CHECKING:
@@ -177,15 +177,11 @@ class _Run:
             return
         if arguments.fix_only:
             print(changes_line(outcome.fixed, len(outcome.changes), written=not arguments.diff), file=sys.stderr)
+            lines = fix_notes(outcome)
         else:
-            for line in summary_lines(
-                outcome.result.findings,
-                fixed=outcome.fixed,
-                checked_files=outcome.result.checked_files,
-                fixing=arguments.fix,
-                unsafe_fixes=arguments.unsafe_fixes,
-            ):
-                print(line, file=sys.stderr)
+            lines = summary_lines(outcome, fixing=arguments.fix, unsafe_fixes=arguments.unsafe_fixes)
+        for line in lines:
+            print(line, file=sys.stderr)
         if arguments.verbose:
             print(f"Took {time.perf_counter() - self.started:.2f} s.", file=sys.stderr)
             for code, seconds in outcome.result.rule_seconds[:SLOWEST_RULES]:

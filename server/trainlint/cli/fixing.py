@@ -29,17 +29,20 @@ def fix_until_stable(check: Check, texts: Mapping[Path, bytes], kinds: frozenset
     """Lint and fix in memory until no fix of these `kinds` applies any more; `texts` holds standard input."""
     fixing = _Fixing(dict(texts))
     result = check(fixing.texts)
+    offered = None
     for _ in range(MOST_ROUNDS):
         # A file is read here after the engine has read it, so it is linted again with the very text that gets fixed.
         if fixing.open(_fixes_by_file(result, kinds)):
             result = check(fixing.texts)
+        if offered is None:
+            offered = sum(map(len, _fixes_by_file(result, kinds).values()))
         if not fixing.apply(_fixes_by_file(result, kinds)):
             break
         result = check(fixing.texts)
     else:
         if fixing.apply(_fixes_by_file(result, kinds), keep=False):
             fixing.problems.append(f"fixes did not settle in {MOST_ROUNDS} rounds; the result of the last one is kept")
-    return fixing.outcome(result)
+    return fixing.outcome(result, offered)
 
 
 def write(outcome: Outcome, check: Check) -> Outcome:
@@ -120,13 +123,13 @@ class _Fixing:
         self.fixed[path] = self.fixed.get(path, 0) + count
         return True
 
-    def outcome(self, result: Result) -> Outcome:
+    def outcome(self, result: Result, offered: int | None) -> Outcome:
         changes = tuple(
             Change(document, self.current[path], self.texts[path], self.fixed[path])
             for path, document in sorted(self.originals.items())
             if self.current[path] != document.text
         )
-        return Outcome(result, self.texts, changes, tuple(self.problems))
+        return Outcome(result, self.texts, changes, tuple(self.problems), offered)
 
 
 def _fixes_by_file(result: Result, kinds: frozenset[Applicability]) -> dict[Path, list[Fix]]:

@@ -41,6 +41,9 @@ class Outcome:
     """By path."""
     problems: tuple[str, ...] = ()
     """What could not be done, for standard error."""
+    offered: int | None = None
+    """Number of fixes that could be asked for before any was applied; None where that says nothing about the changes.
+    """
 
     @property
     def fixed(self) -> int:

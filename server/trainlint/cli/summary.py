@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from trainlint.cli.outcome import Outcome
     from trainlint.lint.finding import Applicability
     from trainlint.lint.result import Reported
 
 
-def summary_lines(
-    findings: Sequence[Reported], *, fixed: int, checked_files: int, fixing: bool, unsafe_fixes: bool
-) -> Iterator[str]:
-    """Count what was found, what was fixed, and what fixes are there to be asked for."""
+def summary_lines(outcome: Outcome, *, fixing: bool, unsafe_fixes: bool) -> Iterator[str]:
+    """Count what was found, what was fixed, what fixes are there to be asked for, and what is withheld."""
+    findings, fixed, checked_files = outcome.result.findings, outcome.fixed, outcome.result.checked_files
     remaining = len(findings)
     if fixed:
         yield f"Found {_counted(remaining + fixed, 'problem')} ({fixed} fixed, {remaining} remaining)."
@@ -25,6 +25,22 @@ def summary_lines(
     offer = _offer(findings, fixing=fixing, unsafe_fixes=unsafe_fixes) if findings else ""
     if offer:
         yield offer
+    yield from fix_notes(outcome)
+    withheld = outcome.result.withheld
+    if withheld:
+        yield f"{withheld} more with `--min-confidence low`."
+
+
+def fix_notes(outcome: Outcome) -> Iterator[str]:
+    """Why the number of fixes is not the one that a run without fixing tells."""
+    fixed, offered = outcome.fixed, outcome.offered
+    if offered is None or fixed == offered:
+        return
+    if fixed > offered:
+        yield f"{fixed - offered} of {_counted(fixed, 'fix', 'fixes')} came up only once others had been applied."
+    else:
+        fixes = _counted(offered, "fix", "fixes")
+        yield f"{offered - fixed} of {fixes} did not apply, or had nothing left to change after the others."
 
 
 def _offer(findings: Sequence[Reported], *, fixing: bool, unsafe_fixes: bool) -> str:
@@ -58,5 +74,5 @@ def changes_line(fixed: int, files: int, *, written: bool) -> str:
     return f"{verb} {_counted(fixed, 'problem')} in {_counted(files, 'file')}."
 
 
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+def _counted(number: int, noun: str, plural: str = "") -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {plural or noun + 's'}"

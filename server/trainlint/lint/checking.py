@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from trainlint.lint.extraction import FACTS_KIND, Extraction
 from trainlint.lint.file_reports import NOTHING, FileReports
 from trainlint.lint.projects import ProjectFiles
-from trainlint.lint.result import Reported
+from trainlint.lint.result import Reported, Withheld
 
 if TYPE_CHECKING:
     from trainlint.lint.component import Failure
@@ -28,6 +28,7 @@ class Checked:
     """What checking came to."""
 
     findings: list[Reported] = field(default_factory=list)
+    withheld: list[Withheld] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     """Time spent in each rule, by code."""
@@ -92,7 +93,13 @@ class ProjectCheck:
         for report in reports:
             from trainlint.lint.stored import load
 
-            self.checked.findings += [one for one in load(report, self.files.root) if one.path in wanted]
+            for one in load(report, self.files.root):
+                if one.path not in wanted:
+                    continue
+                if isinstance(one, Reported):
+                    self.checked.findings.append(one)
+                else:
+                    self.checked.withheld.append(one)
 
     def _report_unreadable(self, named: Iterable[Path]) -> None:
         for path in named:
@@ -131,11 +138,11 @@ class ProjectCheck:
         if text != NOTHING:
             from trainlint.lint.stored import UnreadableEntryError
 
-            before = len(self.checked.findings)
+            before, withheld_before = len(self.checked.findings), len(self.checked.withheld)
             try:
                 self._take(map(str, json.loads(text)), wanted)
             except (UnreadableEntryError, ValueError, TypeError):
-                del self.checked.findings[before:]
+                del self.checked.findings[before:], self.checked.withheld[withheld_before:]
                 return False
         if not task.plain:
             self.cache.note_use(FACTS_KIND, map(self.files.content_key, task.component))

@@ -125,11 +125,13 @@ class _Run:
 
     def _joined(self, checked: Sequence[Checked], count: int) -> Result:
         findings = [reported for one in checked for reported in one.findings]
-        if findings:
+        withheld = [held for one in checked for held in one.withheld]
+        if findings or withheld:
             from trainlint.lint.finding import Severity
 
             least = Severity[(self.options.min_severity or "hint").upper()]
             findings = sorted((one for one in findings if one.finding.severity >= least), key=order)
+            withheld = [one for one in withheld if one.severity >= least]
         seconds: dict[str, float] = {}
         for one in checked if self.options.timings else ():
             for code, spent in one.seconds.items():
@@ -138,6 +140,7 @@ class _Run:
         return Result(
             findings=tuple(findings),
             checked_files=count,
+            withheld=sum(one.count for one in withheld),
             warnings=tuple(dict.fromkeys(self._all_warnings())),
             errors=tuple(failures),
             rule_seconds=tuple(sorted(seconds.items(), key=lambda item: (-item[1], item[0]))),

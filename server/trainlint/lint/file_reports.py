@@ -12,7 +12,7 @@ from trainlint.lint.projects import ProjectFiles
 
 if TYPE_CHECKING:
     from trainlint.lint.governing import Governing
-    from trainlint.lint.result import Reported
+    from trainlint.lint.result import Reported, Withheld
     from trainlint.lint.workers import Outcome
 
 NOTHING = "[]"
@@ -63,7 +63,7 @@ class FileReports:
             self.cache.put(_REPORT_KIND, key, text)
         return text
 
-    def _made(self, path: Path, texts: Sequence[str], outcome: Outcome | None) -> list[Reported]:
+    def _made(self, path: Path, texts: Sequence[str], outcome: Outcome | None) -> Sequence[Reported | Withheld]:
         """What is said about one file, given what rules found in it or what kept it from being parsed."""
         from trainlint.lint.reporting import beyond_limits, read_or_report, unreadable
         from trainlint.lint.stored import load_findings

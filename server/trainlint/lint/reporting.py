@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 from trainlint.fixes.recipe import Fix
 from trainlint.lint.finding import Finding, Severity
 from trainlint.lint.pages import url_of_name
-from trainlint.lint.result import Position, Reported, order
+from trainlint.lint.result import Position, Reported, Withheld, order
 from trainlint.lint.rule import FileRule
 from trainlint.lint.selection import Selection
 from trainlint.semantics.context import Site
@@ -35,8 +36,9 @@ class FileReport:
         self._codes = selection.codes(document.path)
         self._suppressions = Suppressions.parse(document.text, document.index)
 
-    def findings(self, found: Iterable[Finding]) -> list[Reported]:
-        """Turn what rules found in this file into what is reported, with what is wrong with its suppressions."""
+    def findings(self, found: Iterable[Finding]) -> list[Reported | Withheld]:
+        """Turn what rules found in this file into what is reported, with what is wrong with its suppressions, and how
+        much is withheld."""
         heard = [finding for finding in strongest(found) if finding.code in self._codes]
         loud = [finding for finding in heard if not self._silenced(finding)]
         about_comments = [
@@ -47,7 +49,13 @@ class FileReport:
         ]
         least = Confidence[self._selection.min_confidence.upper()]
         shown = [finding for finding in (*loud, *about_comments) if finding.confidence >= least]
-        return sorted((self._reported(finding) for finding in shown), key=order)
+        reported = sorted((self._reported(finding) for finding in shown), key=order)
+        return [*reported, *self._withheld(finding for finding in loud if finding.confidence < least)]
+
+    def _withheld(self, findings: Iterable[Finding]) -> Iterator[Withheld]:
+        counts = Counter(self._selection.severity(finding.code, finding.severity) for finding in findings)
+        for severity, count in sorted(counts.items()):
+            yield Withheld(self.document.path, severity, count)
 
     def syntax_error(self, message: str, row: int, column: int) -> list[Reported]:
         """Report that the file does not parse; nothing else can be said about it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainlint.lint.finding import Finding
+from trainlint.lint.finding import Finding, Severity
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -31,6 +31,15 @@ class Reported:
     cell: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Withheld:
+    """Findings in a file that are not reported only because they are less certain than `min-confidence` asks for."""
+
+    path: Path
+    severity: Severity
+    count: int
+
+
 def order(reported: Reported) -> tuple[str, int, Position, str, Position, str]:
     """The order of findings in a report: path, cell, row, column, code."""
     finding = reported.finding
@@ -45,6 +54,8 @@ class Result:
     findings: tuple[Reported, ...]
     """Ordered by path, row, column, code."""
     checked_files: int
+    withheld: int = 0
+    """Number of further findings that a lower `min-confidence` would report."""
     warnings: tuple[str, ...] = ()
     """For standard error: broken rule packs, unusable caches."""
     errors: tuple[str, ...] = ()

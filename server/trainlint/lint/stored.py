@@ -16,13 +16,25 @@ from typing import Any, TypeVar, get_args
 
 from trainlint.fixes.recipe import Applicability, Fix, Recipe
 from trainlint.lint.finding import Finding, RelatedSite, Severity
-from trainlint.lint.result import Position, Reported
+from trainlint.lint.result import Position, Reported, Withheld
 from trainlint.semantics.context import Context, Entry, Guard, Site
 from trainlint.semantics.vocabulary import Confidence, Framework, Frequency, GradMode, GuardKind, Known, Region
 
 _RECORDS: dict[str, type[Any]] = {
     record.__name__: record
-    for record in (Site, Guard, Entry, Context, RelatedSite, Finding, Fix, Position, Reported, *get_args(Recipe))
+    for record in (
+        Site,
+        Guard,
+        Entry,
+        Context,
+        RelatedSite,
+        Finding,
+        Fix,
+        Position,
+        Reported,
+        Withheld,
+        *get_args(Recipe),
+    )
 }
 _ENUMS: dict[str, type[Enum]] = {
     enum.__name__: enum
@@ -42,20 +54,20 @@ class UnreadableEntryError(ValueError):
     """Text that `dump` did not write."""
 
 
-def dump(findings: Iterable[Reported | Finding], root: Path) -> str:
+def dump(findings: Iterable[Reported | Withheld | Finding], root: Path) -> str:
     """Write findings; paths below `root` are written relative to it."""
     writer = _Writer(os.path.join(root, ""))  # noqa: PTH118 - with the separator at its end
     rows = [writer.value(finding) for finding in findings]
     return json.dumps([writer.shared, rows], separators=(",", ":"))
 
 
-def load(text: str, root: Path) -> list[Reported]:
-    """Read what `dump` wrote of reported findings.
+def load(text: str, root: Path) -> list[Reported | Withheld]:
+    """Read what `dump` wrote of a report.
 
     Raises:
         UnreadableEntryError: it did not.
     """
-    return _load(text, root, Reported)
+    return _load(text, root, (Reported, Withheld))
 
 
 def load_findings(text: str, root: Path) -> list[Finding]:
@@ -64,10 +76,10 @@ def load_findings(text: str, root: Path) -> list[Finding]:
     Raises:
         UnreadableEntryError: it did not.
     """
-    return _load(text, root, Finding)
+    return _load(text, root, (Finding,))
 
 
-def _load(text: str, root: Path, kind: type[_T]) -> list[_T]:
+def _load(text: str, root: Path, kinds: tuple[type[_T], ...]) -> list[_T]:
     try:
         shared, rows = json.loads(text)
         reader = _Reader(root)
@@ -76,7 +88,7 @@ def _load(text: str, root: Path, kind: type[_T]) -> list[_T]:
         findings = [reader.value(row) for row in rows]
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         raise UnreadableEntryError(f"not stored findings: {error}") from error
-    if not all(isinstance(finding, kind) for finding in findings):
+    if not all(isinstance(finding, kinds) for finding in findings):
         raise UnreadableEntryError("not stored findings")
     return findings
 
