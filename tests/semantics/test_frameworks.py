@@ -422,6 +422,49 @@ def test_deepspeed_is_distributed_and_data_parallel() -> None:
     assert found.data_parallel is Known.YES
 
 
+def test_distributed_code_that_an_entry_point_does_not_call_says_nothing_of_it() -> None:
+    files = {
+        "engine.py": """
+            import torch
+            import torch.distributed as dist
+
+            class Engine:
+                def __init__(self, model):
+                    self.model = model
+                    self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+                def train(self, batches):
+                    for batch in torch.utils.data.DataLoader(batches):
+                        self.model(batch).sum().backward()
+                        self.optimizer.step()
+
+            class DistributedEngine(Engine):
+                def __init__(self, model):
+                    dist.init_process_group("nccl")
+                    super().__init__(torch.nn.parallel.DistributedDataParallel(model))
+            """,
+        "single.py": """
+            import torch
+            from engine import Engine
+
+            if __name__ == "__main__":
+                Engine(torch.nn.Linear(8, 2)).train(torch.load("data.pt"))
+            """,
+        "several.py": """
+            import torch
+            from engine import DistributedEngine
+
+            if __name__ == "__main__":
+                DistributedEngine(torch.nn.Linear(8, 2)).train(torch.load("data.pt"))
+            """,
+    }
+    alone = analyze(program({name: files[name] for name in ("engine.py", "single.py")}))
+    together = analyze(program(files))
+    assert entry(alone, "single.py").distributed is not Known.YES
+    assert entry(together, "single.py").distributed is not Known.YES
+    assert entry(together, "several.py").distributed is Known.YES
+
+
 DISTRIBUTION = {
     "init_process_group": ("import torch.distributed as dist\ndist.init_process_group('nccl')\n", Known.YES),
     "DistributedDataParallel": (

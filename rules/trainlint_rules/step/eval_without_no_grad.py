@@ -7,7 +7,7 @@ from trainlint.lint.finding import Family, Finding
 from trainlint.lint.rule import Rule, invalid, quote, valid
 from trainlint.probe.evidence import Evidence, Verdict, judge_condition
 from trainlint.semantics.project import EvaluationForward, Project
-from trainlint.semantics.vocabulary import Frequency, GradMode, Region
+from trainlint.semantics.vocabulary import Confidence, Frequency, GradMode, Region
 
 
 class EvalWithoutNoGrad(Rule):
@@ -294,6 +294,64 @@ class EvalWithoutNoGrad(Rule):
             """,
             because="nothing in it requires gradients",
         ),
+        valid(
+            """
+            import torch
+            from torch import nn
+
+            model, teacher = nn.Linear(8, 4), nn.Linear(8, 4)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            model.train()
+            teacher.eval()
+            for batches in torch.utils.data.DataLoader(torch.randn(64, 2, 8), batch_size=8):
+                optimizer.zero_grad()
+                with torch.no_grad():
+                    targets = teacher(batches)
+                for index in range(2):
+                    loss = (model(batches[:, index]) - targets[:, index]).pow(2).mean()
+                    loss.backward()
+                optimizer.step()
+            """,
+            because="the teacher evaluates, the model trains",
+        ),
+        valid(
+            """
+            import torch
+
+
+            def export(paths, build_model):
+                built = {}
+                for path in paths:
+                    model = build_model(path)
+                    model.eval()
+                    built.update({path: model})
+                return built
+
+
+            print(export(["a", "b"], torch.load))
+            """,
+            because="a dictionary of models is no model",
+        ),
+        valid(
+            """
+            import torch
+            from torch import nn
+
+
+            @torch.no_grad()
+            def scores(model, inputs):
+                return model(inputs)
+
+
+            def evaluate(model, loader):
+                model.eval()
+                return [nn.Softmax(dim=1)(scores(model, inputs)) for inputs in loader]
+
+
+            print(evaluate(nn.Linear(8, 4), torch.utils.data.DataLoader(torch.randn(64, 8), batch_size=8)))
+            """,
+            because="an activation has no parameters of its own",
+        ),
     )
 
     def check(self, project: Project) -> Iterator[Finding]:
@@ -303,6 +361,7 @@ class EvalWithoutNoGrad(Rule):
                     forward,
                     f"{quote(forward.text)} records gradients during evaluation, where no backward pass uses them",
                     help="Evaluate under `torch.no_grad()` or `torch.inference_mode()`",
+                    confidence=Confidence.HIGH if forward.certain else Confidence.MEDIUM,
                 )
 
     def fix(self, finding: Finding) -> Fix | None:

@@ -682,9 +682,7 @@ def record_forward(frame: Frame, model: Value, node: code.Call | None) -> None:
     ):
         # a layer inside of a model: the call of the model is the one that matters
         return
-    if isinstance(model, Object) and (
-        model.origin == "criterion" or (".nn." in model.origin and "oss" in model.origin)
-    ):
+    if isinstance(model, Object) and (model.origin == "criterion" or library.has_no_parameters(model.origin)):
         return
     frame.run.record(
         EvaluationForward,
@@ -1007,6 +1005,8 @@ def _mark(frame: Frame, node: code.Call | None, *, update: bool) -> None:
     inner = data[-1]
     step_loop = where.loops[inner]
     step_loop.runs_step = True
+    for loop in where.loops[inner:]:
+        loop.trains = True
     for loop in where.loops[:inner]:
         loop.holds_steps = True
     step_loop.no_sync = step_loop.no_sync or where.no_sync

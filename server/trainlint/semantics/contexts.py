@@ -97,7 +97,7 @@ def _in_step(
 ) -> tuple[Frequency, Region, LoopRun | None]:
     guards = [guard for guard in where.guards if guard.depth >= depth]
     region = Region.TRAINING
-    if any(item.over_data or item.in_evaluation for item in inner) or any(
+    if any((item.over_data or item.in_evaluation) and not item.trains for item in inner) or any(
         guard.kind is GuardKind.EVALUATION for guard in guards
     ):
         region = Region.EVALUATION

@@ -712,7 +712,7 @@ def method(frame: Frame, base: Value, name: str) -> Value:
     if isinstance(base, Object) and base.type in library.WRAPPERS and name == "module" and base.inner is not None:
         return base.inner
     if isinstance(base, Table):
-        found = base.get(name)
+        found = dict(base.items).get(name, UNKNOWN)
         if not isinstance(found, Unknown):
             return found
     if isinstance(base, Object) and base.type == "super" and isinstance(base.inner, Instance):

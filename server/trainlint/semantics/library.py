@@ -730,3 +730,17 @@ def is_scheduler(name: str) -> bool:
         or name.startswith("transformers.get_")
         or "scheduler" in name.rpartition(".")[2].lower()
     )
+
+
+_NO_PARAMETERS = (
+    *("ReLU", "LeakyReLU", "ELU", "SELU", "CELU", "GELU", "SiLU", "Mish", "Sigmoid", "LogSigmoid", "Tanh", "Hard"),
+    *("Soft", "LogSoftmax", "Dropout", "MaxPool", "AvgPool", "AdaptiveMaxPool", "AdaptiveAvgPool", "Identity"),
+    *("Flatten", "Unflatten", "Upsample", "PixelShuffle", "ZeroPad", "ReflectionPad", "ReplicationPad", "ConstantPad"),
+    *("CosineSimilarity", "PairwiseDistance"),
+)
+
+
+def has_no_parameters(layer: str) -> bool:
+    """Whether a class of layers, by canonical name, computes with its inputs alone: activations, pooling, losses."""
+    name = layer.rpartition(".")[2]
+    return ".nn." in layer and (name.startswith(_NO_PARAMETERS) or "Loss" in name)

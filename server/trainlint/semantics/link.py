@@ -204,8 +204,13 @@ class Linker:
         run = walk.run
         project = Project(torch_version=self.options.torch_version)
         with _undisturbed():
-            for path in self.owned[run.entry.path]:
+            entry = run.entry
+            own = (entry.distributed, entry.data_parallel, entry.framework) if entry.trains else None
+            for path in self.owned[entry.path]:
                 self._run_unreached(run, path, reached)
+            if own is not None:
+                # what nothing calls says nothing of how a program that trains by itself is started
+                entry.distributed, entry.data_parallel, entry.framework = own
             _Finisher(run, project).finish()
             for path in self.owned[run.entry.path]:
                 project.name_uses += names.name_uses(path, self.files[path])

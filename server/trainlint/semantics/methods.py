@@ -47,6 +47,7 @@ from trainlint.semantics.values import (
     Value,
     is_reference,
     join,
+    options,
 )
 from trainlint.semantics.vocabulary import GradMode, Place
 
@@ -249,17 +250,26 @@ def _model_method(frame: Frame, receiver: Object, name: str, given: Given, node:
         calls.rebind(frame, code.receiver_of(node), moved)
         return moved
     if name in _SAME_MODEL:
-        _note_mode(frame, name, given)
+        _note_mode(frame, name, given, node)
         if name == "requires_grad_" and given.positional[:1] == [Const(False)]:
             calls.rebind(frame, code.receiver_of(node), replace(receiver, frozen=True))
         return receiver
     return _module_protocol(frame, receiver, receiver.place, name, given, node)
 
 
-def _note_mode(frame: Frame, name: str, given: Given) -> None:
-    """`model.eval()` starts what evaluates, `model.train()` ends it."""
-    if name in ("train", "eval"):
-        frame.evaluating = name == "eval" or given.positional[:1] == [Const(False)]
+def _note_mode(frame: Frame, name: str, given: Given, node: code.Call | None) -> None:
+    """`model.eval()` starts what evaluates, `model.train()` ends it; the `eval()` of a teacher beside a model that
+    trains does neither."""
+    if name not in ("train", "eval"):
+        return
+    receiver = code.receiver_of(node)
+    model = dotted(receiver) if receiver is not None else ""
+    if name == "train" and given.positional[:1] != [Const(False)]:
+        frame.training.add(model)
+        frame.evaluating = False
+    else:
+        frame.evaluating = model in frame.training or not frame.training
+        frame.training.discard(model)
 
 
 def _model_place(frame: Frame, place: Place, name: str, given: Given) -> Place:
@@ -346,7 +356,7 @@ def _wrapper_method(frame: Frame, receiver: Object, name: str, given: Given, nod
     if name in _PLACING:
         return replace(receiver, place=_model_place(frame, receiver.place, name, given))
     if name in _SAME_MODEL:
-        _note_mode(frame, name, given)
+        _note_mode(frame, name, given, node)
         return receiver
     if receiver.inner is not None and not isinstance(receiver.inner, Unknown):
         callee = expressions.method(frame, receiver.inner, name)
@@ -366,7 +376,7 @@ def _instance_method(frame: Frame, receiver: Instance, name: str, given: Given, 
             receiver.place = _model_place(frame, receiver.place, name, given)
             return receiver
         if name in _SAME_MODEL:
-            _note_mode(frame, name, given)
+            _note_mode(frame, name, given, node)
             if name == "requires_grad_" and given.positional[:1] == [Const(False)]:
                 receiver.frozen = True
             return receiver
@@ -734,7 +744,8 @@ def _unknown_moved(frame: Frame, name: str, given: Given) -> Value:
 def call_object(frame: Frame, callee: Object, given: Given, node: code.Call | None) -> Value:
     """A library object, called like a function."""
     if callee.type == "torch.nn.Module":
-        calls.record_forward(frame, callee, node)
+        if callee.proved or _may_be_batch(given):
+            calls.record_forward(frame, callee, node)
         if isinstance(callee.inner, Instance | Choice):
             inside = calls.call(frame, callee.inner, given, None)
             if isinstance(inside, Tensor):
@@ -761,6 +772,14 @@ def call_object(frame: Frame, callee: Object, given: Given, node: code.Call | No
         return NUMBER
     packages.run_callbacks(frame, given)
     return UNKNOWN
+
+
+def _may_be_batch(given: Given) -> bool:
+    """Whether what is given to something that is a model by its name alone is, or may hold, tensors."""
+    values = [option for value in given.all() for option in options(value)]
+    return given.spread or any(
+        tensors.tensors_in(value) or (isinstance(value, Object) and value.type == "computed") for value in values
+    )
 
 
 def decorated(decorator: Object, function: Value) -> Value:

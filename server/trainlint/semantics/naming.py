@@ -41,7 +41,7 @@ class Idiom:
 MODULE = Idiom(
     r"^_?(model|net|network|module|encoder|decoder|generator|discriminator|backbone|critic|actor|classifier|policy"
     r"|teacher|student|unet|vae|gan|transformer|resnet)s?$|^(net|model)_?[a-z0-9]{1,2}$|_(model|net|network|encoder|decoder)$"
-    r"|^model_|^net[A-Z]$|^ddp_model$",
+    r"|^model_(?!(fn|func|name|path|args|class|type|id|dir|file|key|size|dim)s?($|_))|^net[A-Z]$|^ddp_model$",
 )
 CRITERION = Idiom(
     r"criterion|criteria|loss_?(fn|func|function|f)$|^(compute|calc|get|calculate)_?loss|_loss_?(fn|func)$|_criterion$"

@@ -15,7 +15,19 @@ from trainlint.semantics.context import Context as Context
 from trainlint.semantics.context import Entry as Entry
 from trainlint.semantics.context import Guard as Guard
 from trainlint.semantics.context import Site as Site
-from trainlint.semantics.values import NONE, UNKNOWN, Const, Host, Option, Tensor, Test, Unknown, Value
+from trainlint.semantics.values import (
+    NONE,
+    UNKNOWN,
+    Const,
+    Host,
+    Instance,
+    Object,
+    Option,
+    Tensor,
+    Test,
+    Unknown,
+    Value,
+)
 from trainlint.semantics.vocabulary import (
     Confidence,
     Framework,
@@ -389,6 +401,11 @@ class EvaluationForward:
     """Whether nothing in it requires gradients."""
     only_evaluates: bool = False
     """Whether the function that holds the loop needs gradients for nothing, so that a decorator could cover it."""
+
+    @property
+    def certain(self) -> bool:
+        """Whether what is called is known to be a model, rather than named like one."""
+        return self.model.proved if isinstance(self.model, Object) else isinstance(self.model, Instance)
 
 
 @dataclass(frozen=True, slots=True)

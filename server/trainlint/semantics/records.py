@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from trainlint.semantics import classes, code
+from trainlint.semantics import classes, code, library
 from trainlint.semantics.context import Context
 from trainlint.semantics.project import Checkpoint, KeptGraph, Loader, LoaderUse, Site
 from trainlint.semantics.state import Frame, Role, Where
@@ -293,9 +293,7 @@ def _submodules_used(model: Instance, branch: object) -> set[str]:
             layer = (isinstance(value, Instance) and classes.is_module_class(value.cls)) or (
                 isinstance(value, Object)
                 and value.type == "torch.nn.Module"
-                and not value.origin.rpartition(".")[2].startswith(
-                    ("ReLU", "Dropout", "GELU", "SiLU", "Sigmoid", "Tanh", "Softmax", "MaxPool", "AvgPool", "Identity")
-                )
+                and not library.has_no_parameters(value.origin)
             )
             if layer:
                 names.add(item.name)

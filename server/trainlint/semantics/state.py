@@ -100,6 +100,8 @@ class LoopRun:
     updates: dict[Site, bool] = field(default_factory=dict)
     """Optimizer steps, with whether each stands behind an accumulation test."""
     no_sync: bool = False
+    trains: bool = False
+    """Whether a backward pass or an optimizer step stands in it, be it the step loop or a part of its body."""
     micro_batches: bool = False
     """Whether a backward pass stands in a loop over micro-batches inside it."""
     wrapper: str = ""
@@ -188,6 +190,8 @@ class ModuleState:
     grad: GradMode = GradMode.ENABLED
     """What `torch.set_grad_enabled` as a statement of the module left in force."""
     evaluating: bool = False
+    training: set[str] = field(default_factory=set)
+    """Models that `.train()` put into training mode, by dotted name."""
     defined: dict[int, Function] = field(default_factory=dict)
     """Functions whose `def` was met, by index of their body."""
     classes: dict[str, Class] = field(default_factory=dict)
@@ -224,6 +228,8 @@ class Frame:
     """What `torch.set_grad_enabled` as a statement left in force."""
     evaluating: bool = False
     """Whether a model was put into evaluation mode last: `model.eval()`."""
+    training: set[str] = field(default_factory=set)
+    """Models that this function put into training mode, by dotted name."""
     accumulating: bool = False
     """Whether the expression under evaluation is only added to a running total or appended to a list."""
     rebinding: frozenset[str] = frozenset()

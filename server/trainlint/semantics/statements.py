@@ -600,7 +600,10 @@ _PLAIN = (Const, Host, Option, Test, Unknown)
 
 def _while(frame: Frame, node: code.While) -> Leaves:
     site = frame.site(node.at)
+    # a `while` loop seldom goes over data: it tries again, generates, or waits
+    evaluating, frame.evaluating = frame.evaluating, False
     loop = _open(frame, site, UNKNOWN, False, "")
+    frame.evaluating = evaluating
     outer = frame.where
     frame.before_loops.append(frozenset(frame.variables))
     frame.where = replace(outer, loops=(*outer.loops, loop))
@@ -1014,7 +1017,7 @@ def _run_unit(run: Run, module: ModuleState, index: int) -> None:
     module.ran.add(index)
     where = Where(run.root(Role.PROGRAM), calls=((module.name, 0),), grad=module.grad)
     frame = Frame(run, module, where, module.facts.unit_rows[index], "", module.variables)
-    frame.evaluating = module.evaluating
+    frame.evaluating, frame.training = module.evaluating, module.training
     run_block(frame, (module.units.statements[index],))
     module.evaluating = frame.evaluating
     statement = module.units.statements[index]
