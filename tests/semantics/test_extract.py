@@ -36,6 +36,8 @@ SHAPES = [
     "async def f():\n  async with a as b, c: pass\n  async for x in y, z : await w\n",
     "x = 'a' f'{b}' 'c' f'{d!r:>{w}}'\n",
     "x = f'''{\n a +\n b}'''\n",
+    'x = f"{a}é{b.c(d)[0]:>{w}.{p}f}" "q" rf"\\d{e!r}{f=}" f"{{{a}}}"\n',
+    'f(\n  f"{a, *b} {(c, d)}",\n  f"{f\'{a}\'}{(yield)}{(x for x in y)} { {1: a} }"\n)\n',
     'if a:\n  assert b, (\n    f"é{c}"\n    f"{(d, e)}{g(x for x in y)}"\n  )\n',
     "x = not (a) in b\n",
     "x = (a and b) and c or d and e\n",

@@ -7,6 +7,7 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import Any, TypeAlias
 
 import libcst as cst
@@ -18,6 +19,9 @@ from trainlint.semantics.positions import UNPLACED, Printer, Span, printed_end, 
 Mirror: TypeAlias = Any
 """The `ast` node that corresponds to a libcst node, or `UNPLACED`. Untyped, since which of the many `ast` classes it is
 follows from the libcst node's class; a wrong one raises AttributeError, and the statement is placed by printing."""
+
+Lowered: TypeAlias = Any
+"""A node of lowered code, or a plain tuple of the fields of one."""
 
 LONGEST_LITERAL = 1_000
 """Displays with more constants than this are kept as `Opaque`: tables of data say nothing about training."""
@@ -34,7 +38,6 @@ _COLUMN_SHIFT = 20
 _LAST_COLUMN = (1 << _COLUMN_SHIFT) - 1
 
 _HEADER_END = re.compile(rb"(?:[^:#]+|#[^\r\n]*)*:")
-_ROW_END = re.compile(rb"\r\n?|\n")
 _NOT_BRACKETS = bytes(sorted(set(range(256)) - set(b"[]")))
 
 _BINARY = {
@@ -81,6 +84,10 @@ _COMPARE = {
     cst.In: "in",
     cst.NotIn: "not in",
 }
+_NAME, _CONSTANT, _ATTRIBUTE, _ARGUMENT, _CALL = map(
+    code.NODE_TYPES.index, (code.Name, code.Constant, code.Attribute, code.Argument, code.Call)
+)
+"""Tags of the most frequent nodes, which are made as plain tuples: a tenth of the cost, and their JSON is the same."""
 _SINGLETONS = {"None": None, "True": True, "False": False}
 _TRAILERS = {cst.Attribute, cst.Call, cst.Subscript}
 _CONSTANTS = {cst.Integer, cst.Float, cst.Imaginary, cst.SimpleString, cst.Ellipsis, cst.ConcatenatedString}
@@ -193,11 +200,11 @@ class Lowering:
         if self._spans is not None:
             row, column, end_row, end_column = printed_span(self._spans, node)
             return code.pack(row - self._base, column, end_row - self._base, end_column)
-        row, end_row = mirror.lineno, mirror.end_lineno
-        column, end_column = mirror.col_offset, mirror.end_col_offset
-        if end_row == row and end_column <= _LAST_COLUMN:  # What `pack` does, without the call.
-            return ((row - self._base) << _ROW_SHIFT) | (column << _COLUMN_SHIFT) | end_column  # type: ignore[no-any-return]
-        return code.pack(row - self._base, column, end_row - self._base, end_column)
+        row = mirror.lineno
+        end_column = mirror.end_col_offset
+        if mirror.end_lineno == row and end_column <= _LAST_COLUMN:  # What `pack` does, without the call.
+            return (row - self._base) << _ROW_SHIFT | mirror.col_offset << _COLUMN_SHIFT | end_column  # type: ignore[no-any-return]
+        return code.pack(row - self._base, mirror.col_offset, mirror.end_lineno - self._base, end_column)
 
     def _span(self, node: cst.CSTNode, mirror: Mirror) -> Span:
         if self._spans is not None:
@@ -213,7 +220,7 @@ class Lowering:
 
     def _starts(self) -> list[int]:
         if self._row_starts is None:
-            self._row_starts = [0, *(end.end() for end in _ROW_END.finditer(self._source))]
+            self._row_starts = [0, *accumulate(map(len, self._source.splitlines(keepends=True)))]
         return self._row_starts
 
     def _header(self, node: cst.CSTNode, mirror: Mirror, last: tuple[cst.CSTNode, Mirror] | None) -> code.Place:
@@ -574,29 +581,29 @@ class Lowering:
     def _unknown(self, node: cst.CSTNode, mirror: Mirror) -> code.Opaque:
         return code.Opaque(node.__class__.__name__.lower(), self._at(node, mirror))
 
-    def _name(self, node: cst.Name, mirror: Mirror) -> code.Name | code.Constant:
+    def _name(self, node: cst.Name, mirror: Mirror) -> Lowered:
         value = node.value
         if value in _SINGLETONS:
-            return code.Constant(_SINGLETONS[value], self._at(node, mirror))
+            return _SINGLETONS[value], self._at(node, mirror), _CONSTANT
         if self._spans is None and mirror.id != value:
             raise ShapesDisagreeError
         if value in self._watched:
             self._mentions.add(value)
-        return code.Name(value, self._at(node, mirror))
+        return value, self._at(node, mirror), _NAME
 
-    def _integer(self, node: cst.Integer, mirror: Mirror) -> code.Constant | code.Opaque:
+    def _integer(self, node: cst.Integer, mirror: Mirror) -> Lowered:
         text = node.value
         at = self._at(node, mirror)
-        value = int(text.replace("_", ""), 0) if len(text) < 80 else _LARGEST_INT
-        return code.Constant(value, at) if value < _LARGEST_INT else code.Opaque("int", at)
+        value = int(text, 0) if len(text) < 80 else _LARGEST_INT
+        return (value, at, _CONSTANT) if value < _LARGEST_INT else code.Opaque("int", at)
 
     def _float(self, node: cst.Float, mirror: Mirror) -> code.Constant:
         return code.Constant(float(node.value), self._at(node, mirror))
 
-    def _string(self, node: cst.SimpleString, mirror: Mirror) -> code.Constant | code.Opaque:
+    def _string(self, node: cst.SimpleString, mirror: Mirror) -> Lowered:
         at = self._at(node, mirror)
         value = ast.literal_eval(node.value) if self._spans is not None else mirror.value
-        return code.Constant(value[:_LONGEST_STRING], at) if value.__class__ is str else code.Opaque("bytes", at)
+        return (value[:_LONGEST_STRING], at, _CONSTANT) if value.__class__ is str else code.Opaque("bytes", at)
 
     def _concatenated(self, node: cst.ConcatenatedString, mirror: Mirror) -> code.Expression:
         pieces = _pieces(node)
@@ -615,31 +622,24 @@ class Lowering:
         return self._format(node, [node], mirror, self._at(node, mirror))
 
     def _format(self, node: cst.CSTNode, pieces: Sequence[cst.CSTNode], mirror: Mirror, at: code.Place) -> code.Format:
+        expressions = _interpolated(pieces)
         if self._spans is not None:
-            return code.Format(self._interpolated(pieces), at)
+            return code.Format(self._all(expressions, UNPLACED), at)
+        if mirror.lineno == mirror.end_lineno and not any(map(_needs_brackets, expressions)):
+            mirrors = _mirrors_interpolated(mirror)
+            if len(mirrors) != len(expressions):
+                raise ShapesDisagreeError
+            return code.Format(self._all(expressions, mirrors), at)
         printer = Printer(self._module, *self._span(node, mirror)[:2])
         printer.indent_tokens += self._indents
         printer.print_string(node)
         self._spans = printer.spans
         try:
-            return code.Format(self._interpolated(pieces), at)
+            return code.Format(self._all(expressions, UNPLACED), at)
         finally:
             self._spans = None
 
-    def _interpolated(self, pieces: Iterable[cst.CSTNode]) -> tuple[code.Expression, ...]:
-        parts: list[code.Expression] = []
-        for piece in pieces:
-            if isinstance(piece, cst.FormattedString):
-                self._interpolate(piece.parts, parts)
-        return tuple(parts)
-
-    def _interpolate(self, contents: Iterable[cst.BaseFormattedStringContent], parts: list[code.Expression]) -> None:
-        for content in contents:
-            if isinstance(content, cst.FormattedStringExpression):
-                parts.append(self._lower(content.expression, UNPLACED))
-                self._interpolate(content.format_spec or (), parts)
-
-    def _trailers(self, node: Any, mirror: Mirror) -> code.Expression:
+    def _trailers(self, node: Any, mirror: Mirror) -> Lowered:
         """Lower a chain of attributes, subscripts and calls from its innermost value outwards, without recursion."""
         chain: list[tuple[Any, Mirror]] = []
         while True:
@@ -654,7 +654,7 @@ class Lowering:
         if len(chain) > LONGEST_CHAIN:
             node, mirror = chain[LONGEST_CHAIN]
             del chain[LONGEST_CHAIN:]
-            value: code.Expression = code.Opaque("long chain", self._at(node, mirror))
+            value: Lowered = code.Opaque("long chain", self._at(node, mirror))
         else:
             value = self._expression[node.__class__](node, mirror)
         for link, its_mirror in reversed(chain):
@@ -663,10 +663,10 @@ class Lowering:
                 name = link.attr.value
                 if name in self._watched:
                     self._mentions.add(name)
-                value = code.Attribute(value, name, self._at(link, its_mirror))
+                value = (value, name, self._at(link, its_mirror), _ATTRIBUTE)
             elif kind is cst.Call:
                 arguments, _ = self._arguments(link.args, its_mirror.args, its_mirror.keywords)
-                value = code.Call(value, arguments, self._at(link, its_mirror))
+                value = (value, arguments, self._at(link, its_mirror), _CALL)
             else:
                 key = self._key(link, its_mirror.slice)
                 value = code.Subscript(value, key, self._at(link, its_mirror))
@@ -674,12 +674,12 @@ class Lowering:
 
     def _arguments(
         self, nodes: Sequence[cst.Arg], positional: Mirror, named: Mirror
-    ) -> tuple[tuple[code.Argument, ...], tuple[cst.CSTNode, Mirror] | None]:
+    ) -> tuple[tuple[Lowered, ...], tuple[cst.CSTNode, Mirror] | None]:
         """Lower the arguments of a call or class; return also the value of the last one."""
         if not nodes:
             return (), None
         lower = self._expression
-        arguments = []
+        arguments: list[Lowered] = []
         positional, named = iter(positional), iter(named)
         mirror: Mirror = None
         for node in nodes:
@@ -691,7 +691,7 @@ class Lowering:
                 if name in self._watched:
                     self._mentions.add(name)
                 mirror = next(named).value
-                arguments.append(code.Argument(name, lower[value.__class__](value, mirror)))
+                arguments.append((name, lower[value.__class__](value, mirror), "", _ARGUMENT))
                 continue
             if star == "":
                 mirror = next(positional)
@@ -699,7 +699,7 @@ class Lowering:
                 mirror = next(positional).value
             else:
                 mirror = next(named).value
-            arguments.append(code.Argument(None, lower[value.__class__](value, mirror), star))
+            arguments.append((None, lower[value.__class__](value, mirror), star, _ARGUMENT))
         return tuple(arguments), (nodes[-1].value, mirror)
 
     def _key(self, node: cst.Subscript, mirror: Mirror) -> Any:
@@ -906,6 +906,38 @@ def _pieces(node: cst.CSTNode) -> list[Any]:
     return [*pieces, node]
 
 
+def _interpolated(pieces: Iterable[cst.CSTNode]) -> list[cst.BaseExpression]:
+    """The expressions in the pieces of an f-string, each followed by those in its format."""
+    found: list[cst.BaseExpression] = []
+    for piece in pieces:
+        if isinstance(piece, cst.FormattedString):
+            _collect_interpolated(piece.parts, found)
+    return found
+
+
+def _collect_interpolated(contents: Iterable[cst.BaseFormattedStringContent], found: list[cst.BaseExpression]) -> None:
+    for content in contents:
+        if isinstance(content, cst.FormattedStringExpression):
+            found.append(content.expression)
+            _collect_interpolated(content.format_spec or (), found)
+
+
+def _mirrors_interpolated(mirror: Mirror) -> list[Mirror]:
+    """The mirrors of the expressions in an f-string, in the same order."""
+    found = []
+    for value in mirror.values:
+        if value.__class__ is ast.FormattedValue:
+            found.append(value.value)
+            if value.format_spec is not None:
+                found += _mirrors_interpolated(value.format_spec)
+    return found
+
+
+def _needs_brackets(node: cst.BaseExpression) -> bool:
+    """Whether an expression in an f-string is one to which Python before 3.12 gives the brackets around it."""
+    return node.__class__ in (cst.Tuple, cst.GeneratorExp) and not node.lpar
+
+
 def _is_constant(node: cst.BaseExpression) -> bool:
     if isinstance(node, cst.UnaryOperation):
         node = node.expression
@@ -961,7 +993,11 @@ def _dump_block(block: code.Block) -> str:
 
 
 def _depth(line: str) -> int:
-    """How deep the arrays of a line of JSON nest; brackets inside strings may blur it a little."""
+    """How deep the arrays of a line of JSON nest, or an upper bound that is not too deep; brackets inside strings may
+    blur it a little."""
+    opened = line.count("[")
+    if opened <= DEEPEST_CODE:
+        return opened
     brackets = line.encode().translate(None, _NOT_BRACKETS)
     depth = 0
     while (inner := brackets.replace(b"[]", b"")) != brackets:

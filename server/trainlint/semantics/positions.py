@@ -3,7 +3,7 @@
 Two sources give the same answer. The cheap one is Python's `ast`, walked in step with the libcst tree. The other one,
 here, lets libcst print its tree and notes how far the text has come at the start and the end of each node; it serves
 files and f-strings whose `ast` cannot be had or cannot be relied on (before Python 3.12, `ast` gives wrong places
-inside f-strings).
+inside f-strings of several rows).
 """
 
 from __future__ import annotations
