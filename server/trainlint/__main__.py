@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 
@@ -13,6 +14,9 @@ def main() -> int:
         return run(sys.argv[1:])
     except KeyboardInterrupt:
         return 130
+    finally:
+        # Else the interpreter's last collection goes through all that is about to be given back anyway.
+        gc.freeze()
 
 
 if __name__ == "__main__":

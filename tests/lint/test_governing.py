@@ -9,6 +9,7 @@ import pytest
 from trainlint.lint.cache import Cache
 from trainlint.lint.engine import CheckOptions
 from trainlint.lint.governing import Governance
+from trainlint.lint.packs import installed_packs
 
 CONFIGURATIONS = {
     "nothing is configured": "",
@@ -30,7 +31,7 @@ CONFIGURATIONS = {
 
 
 def governance(root: Path, options: CheckOptions, cache: Cache) -> Governance:
-    found = Governance(options, b"code", lambda _: cache)
+    found = Governance(options, installed_packs(), b"code", lambda _: cache)
     found.working_directory = root
     return found
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator
-from configparser import ConfigParser
-from configparser import Error as ConfigParserError
 from pathlib import Path
 from typing import TypeAlias
 
@@ -115,6 +112,8 @@ def _text(file: Path) -> str:
 def _of_pyproject(text: str) -> Iterator[str]:
     if "torch" not in text:
         return
+    import tomllib
+
     try:
         document: object = tomllib.loads(text.replace("\r\n", "\n"))
     except (tomllib.TOMLDecodeError, RecursionError):
@@ -141,6 +140,9 @@ def _of_poetry(dependencies: dict[str, object]) -> Iterator[str]:
 def _of_setup_cfg(text: str) -> Iterator[str]:
     if "torch" not in text:
         return
+    from configparser import ConfigParser
+    from configparser import Error as ConfigParserError
+
     parser = ConfigParser(interpolation=None, strict=False)
     try:
         parser.read_string(text)

@@ -106,7 +106,7 @@ class _Run:
     def _check_project(self, root: Path, named: list[Path]) -> Checked:
         """Check files of one project. Files that are no part of it, being excluded, new or out of the ordinary, see the
         project and one another; the others are not changed by them."""
-        files = ProjectFiles(root, self.texts, self._cache_of(root), self.fingerprint)
+        files = ProjectFiles(root, self.texts, self._cache_of(root), self.governance.fingerprint)
         project = ProjectCheck(files, self.governance, self.jobs, self.options.progress)
         context = self._context(root)
         inside = set(context)
@@ -158,21 +158,21 @@ class _Run:
     @cached_property
     def governance(self) -> Governance:
         """The configurations of this run."""
-        return Governance(self.options, self.fingerprint, self._cache_of)
+        return Governance(self.options, self.packs, fingerprint(self.packs), self._cache_of)
 
     @cached_property
-    def fingerprint(self) -> bytes:
-        """A digest of all code that takes part. The installed packs are looked up in the first project's cache."""
+    def packs(self) -> tuple[Pack, ...]:
+        """The installed rule packs, as the cache of the first project knows them."""
         first = self.paths[0] if self.paths else Path.cwd()
         cache = self._cache_of(self._root_of(first if first.is_dir() else first.parent))
         state = installation_state()
         stored = cache.get("packs", state)
         known = None if stored is None else _packs_from(stored)
         if known is not None:
-            return fingerprint(known)
+            return known
         packs = installed_packs()
         cache.put("packs", state, json.dumps(packs))
-        return fingerprint(packs)
+        return packs
 
     @cached_property
     def jobs(self) -> int:
@@ -200,9 +200,9 @@ class _Run:
             cache.save()
 
 
-def _packs_from(text: str) -> list[Pack] | None:
+def _packs_from(text: str) -> tuple[Pack, ...] | None:
     try:
-        return [Pack(*map(str, row)) for row in json.loads(text)]
+        return tuple(Pack(*map(str, row)) for row in json.loads(text))
     except (ValueError, TypeError):
         return None
 
@@ -220,6 +220,9 @@ def _collector_paused() -> Iterator[None]:
     try:
         yield
     finally:
+        # What is left is moved to the oldest generation, to be looked at in its turn: else it counts as just made, and
+        # the next object to be made has it all looked at.
+        gc.freeze()
         gc.unfreeze()
         if was_on:
             gc.enable()

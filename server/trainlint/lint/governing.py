@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from trainlint.config.resolved import Resolved
     from trainlint.lint.cache import Cache
     from trainlint.lint.engine import CheckOptions
+    from trainlint.lint.packs import Pack
     from trainlint.lint.selection import Selection
 
 _KIND = "settings"
@@ -77,7 +78,7 @@ class Governing:
         from trainlint.lint.registry import load_registry
         from trainlint.lint.selection import Selection
 
-        return Selection(load_registry(self.resolved.settings.plugins), self.resolved)
+        return Selection(load_registry(self.resolved.settings.plugins, self._governance.packs), self.resolved)
 
     def warnings(self) -> tuple[str, ...]:
         """Warnings about rule packs, where these were loaded."""
@@ -156,10 +157,15 @@ def _frozen(value: Any) -> Any:
 class Governance:
     """The configurations of all folders in a run."""
 
-    def __init__(self, options: CheckOptions, fingerprint: bytes, cache_of: Callable[[Path], Cache]) -> None:
+    def __init__(
+        self, options: CheckOptions, packs: tuple[Pack, ...], fingerprint: bytes, cache_of: Callable[[Path], Cache]
+    ) -> None:
         self.options = options
+        self.packs = packs
+        """The installed rule packs."""
+        self.fingerprint = fingerprint
+        """A digest of all code that takes part."""
         self.working_directory = Path.cwd()
-        self._fingerprint = fingerprint
         self._cache_of = cache_of
         self._by_folder: dict[Path, Governing] = {}
         self._by_file: dict[Path | None, Governing] = {}
@@ -196,7 +202,7 @@ class Governance:
 
     def key(self, file: Path | None) -> bytes:
         """A digest of the configuration file's own bytes and of everything that is laid over it."""
-        digest = blake2b(self._fingerprint, digest_size=16)
+        digest = blake2b(self.fingerprint, digest_size=16)
         overrides = json.dumps(self.options.overrides, sort_keys=True, default=str)
         data = file.read_bytes() if file is not None else b""
         text = f"{file}\n{self.options.config_file}\n{self.options.isolated}\n{overrides}\n"

@@ -7,7 +7,6 @@ would report half the truth.
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import inspect
 import pkgutil
@@ -39,6 +38,7 @@ RUNTIME_ONLY: Mapping[str, str] = {
 
 _CODE = re.compile(r"[A-Z]{2,4}\d{3}")
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+_SECTION = re.compile(r"^[ \t]*## (.*\S)", re.MULTILINE)
 
 
 class BrokenPackError(Exception):
@@ -65,19 +65,23 @@ class Registry:
 
     def nearest(self, code_or_name: str) -> str | None:
         """Return the known code or name that is spelled most like the given one."""
+        import difflib
+
         known = {spelling.lower(): spelling for spelling in [*self.rules, *self.codes, *RUNTIME_ONLY]}
         found = difflib.get_close_matches(code_or_name.lower(), known, n=1)
         return known[found[0]] if found else None
 
 
-def load_registry(plugins: Sequence[str] | None = None) -> Registry:
-    """Load the built-in pack and the installed packs that `plugins` names; None takes all that are installed."""
-    return _load(None if plugins is None else tuple(plugins))
+def load_registry(plugins: Sequence[str] | None = None, installed: tuple[Pack, ...] | None = None) -> Registry:
+    """Load the built-in pack and the installed packs that `plugins` names; None takes all that are installed.
+
+    `installed` spares the search for what is installed, where that is known.
+    """
+    return _load(None if plugins is None else tuple(plugins), installed_packs() if installed is None else installed)
 
 
 @lru_cache(maxsize=8)
-def _load(plugins: tuple[str, ...] | None) -> Registry:
-    installed = installed_packs()
+def _load(plugins: tuple[str, ...] | None, installed: tuple[Pack, ...]) -> Registry:
     warnings = [_not_installed(name, installed) for name in plugins or () if name not in {p.name for p in installed}]
     rules: dict[str, type[Rule]] = {}
     used: list[Pack] = []
@@ -161,10 +165,10 @@ def _problem(rule: type[Rule]) -> str | None:
         return f"the name `{rule.name}` is not lower-case words joined by hyphens"
     if not hasattr(rule, "family"):
         return "it has no family"
-    page = inspect.cleandoc(rule.__doc__ or "")
     if not rule.summary():
         return "its docstring has no first line that says what the rule reports"
-    missing = [section for section in SECTIONS if not re.search(rf"^## {re.escape(section)}\s*$", page, re.MULTILINE)]
+    present = _SECTION.findall(rule.__doc__ or "")
+    missing = [section for section in SECTIONS if section not in present]
     if missing:
         return f"its docstring lacks the section `## {missing[0]}`"
     return None

@@ -37,17 +37,31 @@ SECTIONS = (
 class Example:
     """A small program that is the rule's test and part of its page.
 
-    The key of `files` is a path; the rule is checked on `entry`, with the other files beside it. Lines that must be
-    reported end in the comment `# expect: CODE`; every other line must not be.
+    The rule is checked on `entry`, with the other files beside it. Lines that must be reported end in the comment
+    `# expect: CODE`; every other line must not be.
     """
 
-    files: dict[str, str]
+    written: dict[str, str]
+    """Each file by its path, indented as it stands in the rule."""
     entry: str
     because: str
-    fixed: dict[str, str] | None = None
-    """The files after the rule's fix, where it carries edits."""
+    written_after: str | None = None
+    """Likewise the entry after the rule's fix, where it carries edits."""
     valid: bool = False
-    documented: bool = False
+
+    @property
+    def files(self) -> dict[str, str]:
+        """Each file by its path."""
+        return {path: _program(text) for path, text in self.written.items()}
+
+    @property
+    def fixed(self) -> dict[str, str] | None:
+        """The entry after the rule's fix, by its path; None where the fix carries no edits."""
+        return None if self.written_after is None else {self.entry: _program(self.written_after)}
+
+
+def _program(text: str) -> str:
+    return inspect.cleandoc(text) + "\n"
 
 
 def invalid(
@@ -62,17 +76,12 @@ def invalid(
 
     `fixed` is the text of `entry` after all of the rule's fixes, without the marks.
     """
-    files = {entry: inspect.cleandoc(source) + "\n"}
-    files |= {path: inspect.cleandoc(text) + "\n" for path, text in (others or {}).items()}
-    after = {entry: inspect.cleandoc(fixed) + "\n"} if fixed is not None else None
-    return Example(files, entry, because, after)
+    return Example({entry: source, **(others or {})}, entry, because, fixed)
 
 
 def valid(source: str, *, because: str, others: dict[str, str] | None = None, entry: str = "train.py") -> Example:
     """An example on which the rule must stay silent; `because` says why, in a phrase."""
-    files = {entry: inspect.cleandoc(source) + "\n"}
-    files |= {path: inspect.cleandoc(text) + "\n" for path, text in (others or {}).items()}
-    return Example(files, entry, because, valid=True)
+    return Example({entry: source, **(others or {})}, entry, because, valid=True)
 
 
 _LONGEST_QUOTE = 60
@@ -180,7 +189,7 @@ class Rule:
     @classmethod
     def summary(cls) -> str:
         """The first line of the page."""
-        return inspect.cleandoc(cls.__doc__ or "").split("\n", 1)[0]
+        return (cls.__doc__ or "").strip().split("\n", 1)[0].rstrip()
 
 
 class FileRule(Rule):
