@@ -132,7 +132,7 @@ def test_any_series_of_edits_gives_what_a_run_from_nothing_gives(
     project: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workers, "WORTHWHILE", 1)
-    monkeypatch.setattr(entries, "WORTHWHILE", 1)
+    monkeypatch.setattr(entries, "WORTHWHILE_S", 0.0)
     choose = random.Random(seed)
     for _ in range(12):
         for _ in range(choose.randint(1, 2)):
@@ -187,13 +187,13 @@ def test_an_entry_point_is_walked_again_if_another_stops_reaching_its_functions(
 
 def test_entry_points_are_walked_in_several_processes(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     alone = told(project)
-    monkeypatch.setattr(entries, "WORTHWHILE", 1)
+    monkeypatch.setattr(entries, "WORTHWHILE_S", 0.0)
     started: list[int] = []
     pooled = entry_workers.PooledRuns.__init__
 
-    def noting(self: entry_workers.PooledRuns, part: component.Component, count: int, *others: object) -> None:
+    def noting(self: entry_workers.PooledRuns, here: component.EntryRuns, count: int, *others: object) -> None:
         started.append(count)
-        pooled(self, part, count, *others)  # type: ignore[arg-type]
+        pooled(self, here, count, *others)  # type: ignore[arg-type]
 
     monkeypatch.setattr(entry_workers.PooledRuns, "__init__", noting)
     assert told(project, jobs=3) == told(project, jobs=2) == alone
@@ -204,7 +204,7 @@ def test_entry_points_are_walked_in_processes_that_inherit_nothing(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alone = told(project)
-    monkeypatch.setattr(entries, "WORTHWHILE", 1)
+    monkeypatch.setattr(entries, "WORTHWHILE_S", 0.0)
     monkeypatch.setattr(entry_workers, "process_context", lambda: multiprocessing.get_context("spawn"))
     assert told(project, jobs=2) == alone
 
@@ -213,7 +213,7 @@ def test_entry_points_are_walked_in_processes_that_inherit_nothing(
 def test_a_worker_that_dies_costs_the_entry_point_it_was_on(
     project: Path, monkeypatch: pytest.MonkeyPatch, stage: str
 ) -> None:
-    monkeypatch.setattr(entries, "WORTHWHILE", 1)
+    monkeypatch.setattr(entries, "WORTHWHILE_S", 0.0)
     monkeypatch.setattr(entry_workers, "process_context", lambda: multiprocessing.get_context("fork"))
     original = getattr(component.EntryRuns, stage)
     parent = os.getpid()

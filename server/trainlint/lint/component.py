@@ -99,6 +99,10 @@ class EntryRuns:
         self.component = component
         self._walks: dict[Path, Walk] = {}
 
+    def __reduce__(self) -> tuple[type[EntryRuns], tuple[Component]]:
+        """Walks cannot be sent to another process, which makes its own."""
+        return EntryRuns, (self.component,)
+
     def walk(self, entry: Path) -> Walked:
         """Walk an entry point, and keep the walk until its findings are asked for."""
         failures: list[Failure] = []

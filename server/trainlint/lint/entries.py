@@ -8,73 +8,82 @@ files that it owns any entry point reaches, since it walks the others too. Both 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, TypeVar
 
 from trainlint.lint.component import Component, EntryFindings, EntryRuns, FunctionKey, Walked
 
 if TYPE_CHECKING:
+    from trainlint.lint.entry_workers import PooledRuns
     from trainlint.lint.projects import ProjectFiles
 
 _REACHED_KIND = "reached"
 _FINDINGS_KIND = "entry"
 _DIGEST_BYTES = 16
-WORTHWHILE = 1_500_000
-"""Bytes of source to be walked, each file counted for each entry point that imports it, from which on several
-processes do: about half a second of work."""
+_T = TypeVar("_T", Walked, EntryFindings)
+WORTHWHILE_S = 0.5
+"""Processor time that what is left must be likely to take before other processes help: starting them, and having each
+decode what it walks, costs about half of that."""
 
 
-class Runs(Protocol):
-    """Where entry points are walked; each is walked at most once before its findings are asked for."""
+class Runs:
+    """Walks entry points, each at most once before its findings are asked for: in this process, until so much is left
+    that others are worth starting. How long a walk takes shows only once some are done."""
+
+    def __init__(self, component: Component, jobs: int, cost: Callable[[Path], int]) -> None:
+        self._jobs = jobs
+        self._cost = cost
+        self._here = EntryRuns(component)
+        self._pool: PooledRuns | None = None
+        self._spent_s = 0.0
 
     def walk_all(self, entries: list[Path]) -> Iterator[tuple[Path, Walked]]:
         """Walk entry points; yield what that tells, in any order."""
+        left = deque(entries)
+        yield from self._while_short(left, self._here.walk)
+        if left:
+            yield from self._started(len(left)).walk_all(list(left))
 
     def all_findings(self, reached: Mapping[Path, frozenset[FunctionKey]]) -> Iterator[tuple[Path, EntryFindings]]:
         """Yield the findings of entry points, in any order, given what is reached in the files that each owns."""
+        left = deque(reached)
+        yield from self._while_short(left, lambda entry: self._here.findings(entry, reached[entry]))
+        if left:
+            yield from self._started(len(left)).all_findings({entry: reached[entry] for entry in left})
 
     def close(self) -> None:
         """End what was started."""
+        if self._pool is not None:
+            self._pool.close()
 
+    def _while_short(self, left: deque[Path], do: Callable[[Path], _T]) -> Iterator[tuple[Path, _T]]:
+        """Do it here, and take from `left`, until other processes are worth it."""
+        before, count = self._spent_s, len(left)
+        while left and not self._is_much(self._spent_s - before, count - len(left), len(left)):
+            started = time.process_time()
+            entry = left.popleft()
+            done = do(entry)
+            self._spent_s += time.process_time() - started
+            yield entry, done
 
-class LocalRuns:
-    """Walks entry points in this process."""
+    def _is_much(self, spent_s: float, done: int, left: int) -> bool:
+        """Whether what is left, if it takes as long as what is done, is worth other processes."""
+        if self._pool is not None:
+            return True
+        known = self._spent_s >= WORTHWHILE_S / 2
+        return self._jobs > 1 and left > 1 and known and spent_s * left >= WORTHWHILE_S * done
 
-    def __init__(self, component: Component) -> None:
-        self._runs = EntryRuns(component)
+    def _started(self, entries: int) -> PooledRuns:
+        if self._pool is None:
+            from trainlint.lint.entry_workers import PooledRuns
 
-    def walk_all(self, entries: list[Path]) -> Iterator[tuple[Path, Walked]]:
-        for entry in entries:
-            yield entry, self._runs.walk(entry)
-
-    def all_findings(self, reached: Mapping[Path, frozenset[FunctionKey]]) -> Iterator[tuple[Path, EntryFindings]]:
-        for entry, functions in reached.items():
-            yield entry, self._runs.findings(entry, functions)
-
-    def close(self) -> None:
-        pass
-
-
-class _RunsOnDemand:
-    """Sets up where entry points are walked once one must be."""
-
-    def __init__(self, points: EntryPoints, jobs: int) -> None:
-        self._points = points
-        self._jobs = jobs
-        self._runs: Runs | None = None
-
-    def of(self, entries: Sequence[Path]) -> Runs:
-        """Where to walk these entry points, and all that come later."""
-        if self._runs is None:
-            self._runs = self._points.runs_for(entries, self._jobs)
-        return self._runs
-
-    def close(self) -> None:
-        if self._runs is not None:
-            self._runs.close()
+            self._pool = PooledRuns(self._here, min(self._jobs, entries), self._cost)
+        return self._pool
 
 
 class EntryPoints:
@@ -92,7 +101,7 @@ class EntryPoints:
 
     def findings(self, jobs: int) -> list[EntryFindings]:
         """Return what is found, in the order of the entry points, walking with at most `jobs` processes."""
-        runs = _RunsOnDemand(self, jobs)
+        runs = Runs(self.component, jobs, self.cost)
         try:
             walked = self._walked(runs)
             reached = self._reached_in_owned(walked)
@@ -100,22 +109,13 @@ class EntryPoints:
         finally:
             runs.close()
 
-    def runs_for(self, entries: Sequence[Path], jobs: int) -> Runs:
-        """Where to walk these entry points: in this process, unless they are much work."""
-        count = min(jobs, len(entries), 1 + sum(map(self.cost, entries)) // WORTHWHILE) if jobs > 1 else 1
-        if count < 2:
-            return LocalRuns(self.component)
-        from trainlint.lint.entry_workers import PooledRuns
-
-        return PooledRuns(self.component, count, self.cost)
-
     def cost(self, entry: Path) -> int:
         """Bytes of source in the import closure of an entry point: what walking it is likely to cost."""
         return sum(len(self.files.file(path).data) for path in self.linker.closure(entry))
 
     # ------------------------------------------------------------------------------------------------------- walks
 
-    def _walked(self, runs: _RunsOnDemand) -> dict[Path, frozenset[FunctionKey]]:
+    def _walked(self, runs: Runs) -> dict[Path, frozenset[FunctionKey]]:
         """What each entry point reaches."""
         stored = dict(self.cache.get_many(_REACHED_KIND, self._walk_keys.values()))
         walked: dict[Path, frozenset[FunctionKey]] = {}
@@ -123,7 +123,7 @@ class EntryPoints:
             with suppress(KeyError, ValueError, TypeError, AttributeError):
                 walked[entry] = self._reached_from(stored[key])
         missing = [entry for entry in self._walk_keys if entry not in walked]
-        for entry, (reached, failures) in runs.of(missing).walk_all(missing) if missing else ():
+        for entry, (reached, failures) in runs.walk_all(missing):
             walked[entry] = reached
             if not failures:
                 self.cache.put(_REACHED_KIND, self._walk_keys[entry], self._reached_text(reached))
@@ -150,12 +150,12 @@ class EntryPoints:
 
     # ---------------------------------------------------------------------------------------------------- findings
 
-    def _found(self, reached: Mapping[Path, frozenset[FunctionKey]], runs: _RunsOnDemand) -> list[EntryFindings]:
+    def _found(self, reached: Mapping[Path, frozenset[FunctionKey]], runs: Runs) -> list[EntryFindings]:
         keys = {entry: self._findings_key(entry, functions) for entry, functions in reached.items()}
         stored = dict(self.cache.get_many(_FINDINGS_KIND, keys.values()))
         found = {entry: known for entry, key in keys.items() if (known := self._known_findings(stored.get(key)))}
         missing = {entry: functions for entry, functions in reached.items() if entry not in found}
-        for entry, findings in runs.of(list(missing)).all_findings(missing) if missing else ():
+        for entry, findings in runs.all_findings(missing):
             # A walk that failed was tried again for the findings, which tell of the failure.
             found[entry] = findings
             if not findings.failures:

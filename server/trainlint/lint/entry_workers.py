@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from trainlint.lint.component import Component, EntryFindings, EntryRuns, Failure, FunctionKey, Walked
+from trainlint.lint.component import EntryFindings, EntryRuns, Failure, FunctionKey, Walked
 from trainlint.lint.workers import discard, process_context
 
 if TYPE_CHECKING:
@@ -39,10 +39,13 @@ class _Worker:
 
 
 class PooledRuns:
-    """Walks entry points in `count` processes, which end when `close` is called."""
+    """Walks entry points in `count` processes, which end when `close` is called.
 
-    def __init__(self, component: Component, count: int, cost: Callable[[Path], int]) -> None:
-        self._component = component
+    What was walked here before (`here`) is completed by any of them: by one that inherits it, without another walk.
+    """
+
+    def __init__(self, here: EntryRuns, count: int, cost: Callable[[Path], int]) -> None:
+        self._here = here
         self._cost = cost
         self._context = process_context()
         self._workers = [self._start() for _ in range(count)]
@@ -93,7 +96,7 @@ class PooledRuns:
 
     def _start(self) -> _Worker:
         ours, theirs = self._context.Pipe()
-        process = self._context.Process(target=_serve, args=(theirs, self._component), daemon=True)  # type: ignore[attr-defined]
+        process = self._context.Process(target=_serve, args=(theirs, self._here), daemon=True)  # type: ignore[attr-defined]
         process.start()
         theirs.close()
         return _Worker(process, ours)
@@ -118,11 +121,10 @@ def _death(entry: Path) -> Failure:
     return Failure("linking", os.fspath(entry), "its process ended", "")
 
 
-def _serve(connection: Connection, component: Component) -> None:
+def _serve(connection: Connection, runs: EntryRuns) -> None:
     """What a worker does until the other side closes the connection."""
     gc.disable()
     gc.freeze()
-    runs = EntryRuns(component)
     try:
         while True:
             entry, reached = connection.recv()
