@@ -89,11 +89,20 @@ def test_a_verb_wins_over_a_folder_of_its_name(program: Program) -> None:
 
 def test_a_misspelled_verb_gets_a_hint(program: Program) -> None:
     assert "did you mean the verb `explain`?" in program("explian", "TL201").stderr
+    program.write({"chekc": ""})
+    assert "verb" not in program("chekc").stderr
 
 
 USAGE_MISTAKES = [
     pytest.param(["check", "--sellect", "ALL"], "did you mean `--select`?", id="misspelled option"),
     pytest.param(["check", "--output-forma", "json"], "did you mean `--output-format`?", id="abbreviated option"),
+    pytest.param(["check", "--format", "json"], "did you mean `--output-format`?", id="part of an option"),
+    pytest.param(["check", "--bogus"], "error: unknown option `--bogus`\nTry", id="no option at all"),
+    pytest.param(["check", "--config", "select='TL201'"], ": select: must be a list", id="setting of the wrong type"),
+    pytest.param(
+        ["check", "--select", "TL909"], "TL909 padding-waste can only be measured", id="what a probe measures"
+    ),
+    pytest.param(["config", "--config", "plugins=['acme']"], 'no rule pack "acme"', id="unknown rule pack"),
     pytest.param(["check", "--output-format", "xml"], "invalid choice: 'xml'", id="unknown format"),
     pytest.param(["check", "--jobs", "0"], "expected a whole number from 1, got `0`", id="no jobs"),
     pytest.param(["check", "--min-confidence", "sure"], "invalid choice: 'sure'", id="unknown confidence"),

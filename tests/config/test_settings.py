@@ -278,7 +278,7 @@ def test_wrong_arguments_of_config_are_explained(arguments: list[str], message: 
 
 
 UNKNOWN_RULES = {
-    "select": ('select = ["TL999"]', 'select: no rule has the code or name "TL999"'),
+    "select": ('select = ["TL999"]', 'select: no rule has the code or name "TL999"; `trainlint rules` lists all'),
     "ignore": (
         'ignore = ["print-in-stp"]',
         'ignore: no rule has the code or name "print-in-stp"; did you mean "print-in-step"?',

@@ -79,12 +79,22 @@ def test_a_pack_that_is_not_chosen_is_not_used(tmp_path: Path) -> None:
     assert loaded(package, "[]") == ([], [])
 
 
-def test_a_chosen_pack_that_is_not_installed_is_named(tmp_path: Path) -> None:
-    package = install(tmp_path, {"__init__.py": RULE})
-    assert loaded(package, '["extras"]') == (
-        [],
-        ["rule pack `extras` is not installed; installed are `builtin`, `extra`"],
-    )
+NEAREST = {
+    "deprecated_amp": "deprecated-amp",
+    "sync-in-stap": "sync-in-step",
+    "tl201": "TL201",
+    "TL2O1": "TL201",
+    "TL20l": "TL201",
+    "TL299": None,
+    "TL909": None,
+    "padding-waist": None,
+    "bogus": None,
+}
+
+
+@pytest.mark.parametrize(("word", "rule"), NEAREST.items())
+def test_only_rules_that_exist_are_suggested(word: str, rule: str | None) -> None:
+    assert load_registry().nearest(word) == rule
 
 
 BROKEN = {

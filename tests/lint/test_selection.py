@@ -10,8 +10,9 @@ import pytest
 from trainlint.config.discovery import Overrides, Resolver
 from trainlint.config.errors import ConfigError
 from trainlint.lint.finding import Severity
+from trainlint.lint.packs import BUILT_IN, Pack
 from trainlint.lint.registry import load_registry
-from trainlint.lint.selection import Selection
+from trainlint.lint.selection import Selection, selection_of
 
 DEFAULTS = {code for code, rule in load_registry().rules.items() if rule.default}
 ALWAYS = {"TL001", "TL002"}
@@ -84,6 +85,28 @@ def test_mistakes_name_the_file_and_the_nearest_spelling(tmp_path: Path, toml: s
             chosen.instance(code)
     assert "trainlint.toml" in str(error.value)
     assert hint in str(error.value)
+
+
+UNINSTALLED = {
+    "a pack, misspelt": (
+        'plugins = ["bultin"]',
+        'plugins: no rule pack "bultin" is installed; did you mean "builtin"?',
+    ),
+    "an unknown pack": ('plugins = ["acme"]', 'plugins: no rule pack "acme" is installed; installed are "builtin"'),
+    "what a probe measures": ('select = ["TL909"]', 'select: "TL909" selects no rule: TL909 padding-waste can only be'),
+    "its name": ('extend-select = ["padding-waste"]', 'extend-select: "padding-waste" selects no rule: TL909'),
+    "a family of it": ('select = ["TL9"]', 'select: "TL9" selects no rule: TL901 data-bound and others can only be'),
+}
+
+
+@pytest.mark.parametrize(("toml", "message"), UNINSTALLED.values(), ids=UNINSTALLED)
+def test_what_is_not_installed_cannot_be_chosen(tmp_path: Path, toml: str, message: str) -> None:
+    file = tmp_path / "trainlint.toml"
+    file.write_text(toml)
+    packs = (Pack(BUILT_IN, "trainlint_rules", "", ""),)
+    with pytest.raises(ConfigError) as error:
+        selection_of(Resolver(Overrides(), tmp_path).of_folder(tmp_path), packs)
+    assert str(error.value).startswith(f"{file}: {message}")
 
 
 SILENCE = {

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NoReturn
+
+LIKENESS = 0.75
+"""How like an option a word must be, from 0 (anything) to 1 (the same), to be taken for a slip: two letters of
+`--select` may be swapped, `--bogus` is no `--verbose`."""
 
 
 class VerbParser(argparse.ArgumentParser):
@@ -43,9 +47,16 @@ class VerbParser(argparse.ArgumentParser):
             return f"unexpected argument `{word}`"
         import difflib
 
-        nearest = difflib.get_close_matches(option, self._option_string_actions, n=1)
+        nearest = difflib.get_close_matches(option, self._option_string_actions, n=1, cutoff=LIKENESS)
+        nearest = nearest or _parts_of(option, self._option_string_actions)
         hint = f", did you mean `{nearest[0]}`?" if nearest else ""
         return f"unknown option `{option}`{hint}"
+
+
+def _parts_of(option: str, options: Iterable[str]) -> list[str]:
+    """The one option, if there is one, of which this one is whole words: `--output-format` for `--format`."""
+    found = [known for known in options if f"-{option.strip('-')}-" in f"{known[1:]}-"]
+    return found if len(found) == 1 else []
 
 
 class CommaSeparated(argparse.Action):

@@ -90,6 +90,7 @@ class _Run:
         arguments = self.arguments
         return CheckOptions(
             overrides=arguments.overrides,
+            flags=arguments.flags,
             config_file=arguments.config_file,
             isolated=arguments.isolated,
             force_exclude=arguments.force_exclude,

@@ -23,6 +23,8 @@ class CheckArguments:
     paths: tuple[str, ...]
     overrides: Mapping[str, object]
     """Settings that win over the configuration files, by key."""
+    flags: frozenset[str]
+    """Those of them that have an option of their own."""
     config_file: Path | None
     isolated: bool
     min_severity: str | None
@@ -64,9 +66,11 @@ def parse(words: Sequence[str]) -> CheckArguments:
     if found.stdin_filename is not None and STANDARD_INPUT not in paths:
         raise Failure("`--stdin-filename` names what standard input holds; give `-` as the path")
     config_file, overrides = _configuration(found.config or [], found.isolated)
+    settings = _settings(found)
     return CheckArguments(
         paths=paths,
-        overrides=overrides | _settings(found),
+        overrides=overrides | settings,
+        flags=frozenset(settings),
         config_file=config_file,
         isolated=found.isolated,
         min_severity=found.min_severity,

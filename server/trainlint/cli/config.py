@@ -10,6 +10,7 @@ from trainlint.cli.arguments import VerbParser
 from trainlint.cli.failure import Failure
 from trainlint.config.discovery import Overrides, resolve
 from trainlint.config.resolved import DEFAULT, Resolved
+from trainlint.lint.selection import selection_of
 
 
 def parser() -> VerbParser:
@@ -26,6 +27,7 @@ def main(arguments: Sequence[str]) -> int:
     if not found.path.exists():
         raise Failure(f"{found.path}: no such file or folder")
     resolved = resolve(found.path, Overrides.parse(found.config, isolated=found.isolated))
+    selection_of(resolved)
     if found.output_format == "json":
         print(_json(resolved))
     else:

@@ -71,7 +71,7 @@ def _hint_at_verb(path: str) -> None:
         return
     import difflib
 
-    for verb in difflib.get_close_matches(path, VERBS, n=1):
+    for verb in difflib.get_close_matches(path, [*VERBS, *LATER_VERBS], n=1):
         print(f"trainlint: there is no `{path}` here; did you mean the verb `{verb}`?", file=sys.stderr)
 
 

@@ -3,33 +3,72 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from trainlint.config.errors import nearest
 from trainlint.config.resolved import Resolved
 from trainlint.config.settings import setting_keys
 
+_SELECTING = frozenset({"select", "extend-select"})
+_CODE_LIKE = re.compile(r"[A-Za-z]{2,4}[0-9]\w*")
+_DIGITS_MISREAD = str.maketrans("OIL", "011")
 _CODE_PREFIX = re.compile(r"[A-Z]+[0-9]*")
 
 
-def check_rule_names(resolved: Resolved, names: Mapping[str, str]) -> None:
+def check_pack_names(resolved: Resolved, installed: Collection[str]) -> None:
+    """Refuse rule packs that are not installed.
+
+    Raises:
+        ConfigError: with the nearest name.
+    """
+    for name in resolved.settings.plugins or ():
+        if name not in installed:
+            listed = ", ".join(f'"{one}"' for one in installed)
+            hint = nearest(name, installed) or f"; installed are {listed}"
+            raise resolved.error("plugins", f'no rule pack "{name}" is installed{hint}')
+
+
+def check_rule_names(resolved: Resolved, names: Mapping[str, str], measured: Mapping[str, str] | None = None) -> None:
     """Refuse settings that speak about rules which do not exist.
 
     Args:
         resolved: the settings.
         names: for each installed rule, its name by its code.
+        measured: likewise for what only a probe reports, which may be ignored, and has no rule that could be selected.
 
     Raises:
         ConfigError: with the nearest code or name.
     """
+    measured = measured or {}
+    known = [*names, *names.values()]
     for key, pattern in _patterns(resolved):
-        if not matching(pattern, names):
-            known = [*names, *names.values()]
-            raise resolved.error(key, f'no rule has the code or name "{pattern}"{nearest(pattern, known)}')
+        if matching(pattern, names):
+            continue
+        found = sorted(matching(pattern, measured))
+        if not found:
+            likely = nearest_rule(pattern, names)
+            hint = f'; did you mean "{likely}"?' if likely else "; `trainlint rules` lists all"
+            raise resolved.error(key, f'no rule has the code or name "{pattern}"{hint}')
+        if key in _SELECTING:
+            what = " and others" if len(found) > 1 else ""
+            told = f"{found[0]} {measured[found[0]]}{what}"
+            raise resolved.error(key, f'"{pattern}" selects no rule: {told} can only be measured, by a probe of a job')
     for table in resolved.settings.rules:
-        if table not in names and table not in names.values():
-            known = [*names, *names.values(), *setting_keys()]
-            raise resolved.error(table, f"is neither a setting nor a rule{nearest(table, known)}")
+        if all(table not in ones and table not in ones.values() for ones in (names, measured)):
+            keys = setting_keys()
+            raise resolved.error(table, f"is neither a setting nor a rule{nearest(table, [*known, *keys])}")
+
+
+def nearest_rule(word: str, names: Mapping[str, str]) -> str | None:
+    """The code or name of a rule that a word may be meant for; one of several codes that differ in a digit is not."""
+    code = word.upper()
+    code = code[:2] + code[2:].translate(_DIGITS_MISREAD)
+    if code in names or _CODE_LIKE.fullmatch(word):
+        return code if code in names else None
+    from difflib import get_close_matches
+
+    form = word.lower().replace("_", "-")
+    return next(iter(get_close_matches(form, names.values(), n=1)), None)
 
 
 def matching(pattern: str, names: Mapping[str, str]) -> frozenset[str]:

@@ -30,6 +30,8 @@ class CheckOptions:
     overrides: Mapping[str, object] = field(default_factory=dict)
     """Settings that win over the configuration files, by key: "select", "ignore", "min-confidence", …, with values as
     TOML would give them. Flags such as `--select` and `--config KEY=VALUE` end here."""
+    flags: frozenset[str] = frozenset()
+    """Keys of `overrides` that an option of their own gave, as `--select` does: what messages call them."""
     config_file: Path | None = None
     """The one configuration file to use (`--config FILE`), in place of those found beside the code."""
     isolated: bool = False

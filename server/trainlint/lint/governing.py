@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from trainlint.lint.selection import Selection
 
 _KIND = "settings"
-_FLAGS = frozenset({"select", "extend-select", "ignore", "min-confidence"})
-"""Settings that have an option of their own on the command line."""
 
 
 class Governing:
@@ -75,10 +73,9 @@ class Governing:
         Raises:
             ConfigError: the settings are wrong, or speak about rules that do not exist.
         """
-        from trainlint.lint.registry import load_registry
-        from trainlint.lint.selection import Selection
+        from trainlint.lint.selection import selection_of
 
-        return Selection(load_registry(self.resolved.settings.plugins, self._governance.packs), self.resolved)
+        return selection_of(self.resolved, self._governance.packs)
 
     def warnings(self) -> tuple[str, ...]:
         """Warnings about rule packs, where these were loaded."""
@@ -228,7 +225,7 @@ class Governance:
 
         overrides = Overrides(self.options.config_file, isolated=self.options.isolated)
         for key, value in self.options.overrides.items():
-            overrides = overrides.with_value(key, value, f"--{key}" if key in _FLAGS else "--config")
+            overrides = overrides.with_value(key, value, f"--{key}" if key in self.options.flags else "--config")
         return Resolver(overrides, self.working_directory)
 
     def _file_in(self, folder: Path) -> Path | None:

@@ -64,12 +64,10 @@ class Registry:
         return self.rules.get(self.codes.get(code_or_name, code_or_name))
 
     def nearest(self, code_or_name: str) -> str | None:
-        """Return the known code or name that is spelled most like the given one."""
-        import difflib
+        """Return the code or name of a rule that is spelled most like the given one."""
+        from trainlint.config.rule_names import nearest_rule
 
-        known = {spelling.lower(): spelling for spelling in [*self.rules, *self.codes, *RUNTIME_ONLY]}
-        found = difflib.get_close_matches(code_or_name.lower(), known, n=1)
-        return known[found[0]] if found else None
+        return nearest_rule(code_or_name, {code: rule.name for code, rule in self.rules.items()})
 
 
 def load_registry(plugins: Sequence[str] | None = None, installed: tuple[Pack, ...] | None = None) -> Registry:
@@ -82,7 +80,7 @@ def load_registry(plugins: Sequence[str] | None = None, installed: tuple[Pack, .
 
 @lru_cache(maxsize=8)
 def _load(plugins: tuple[str, ...] | None, installed: tuple[Pack, ...]) -> Registry:
-    warnings = [_not_installed(name, installed) for name in plugins or () if name not in {p.name for p in installed}]
+    warnings: list[str] = []
     rules: dict[str, type[Rule]] = {}
     used: list[Pack] = []
     for pack in installed:
@@ -94,11 +92,6 @@ def _load(plugins: tuple[str, ...] | None, installed: tuple[Pack, ...]) -> Regis
         except BrokenPackError as error:
             warnings.append(f"rule pack `{pack.name}` ({pack.module}) is left out: {error}")
     return Registry(dict(sorted(rules.items())), tuple(used), tuple(warnings))
-
-
-def _not_installed(name: str, installed: Sequence[Pack]) -> str:
-    known = ", ".join(f"`{pack.name}`" for pack in installed)
-    return f"rule pack `{name}` is not installed; installed are {known}"
 
 
 def _rules_of(pack: Pack, others: Mapping[str, type[Rule]]) -> dict[str, type[Rule]]:

@@ -12,9 +12,10 @@ from functools import cached_property
 from pathlib import Path
 
 from trainlint.config.resolved import Resolved
-from trainlint.config.rule_names import check_rule_names, matching
+from trainlint.config.rule_names import check_pack_names, check_rule_names, matching
 from trainlint.lint.finding import Severity
-from trainlint.lint.registry import RUNTIME_ONLY, Registry
+from trainlint.lint.packs import Pack, installed_packs
+from trainlint.lint.registry import RUNTIME_ONLY, Registry, load_registry
 from trainlint.lint.rule import Rule, RuleOptions
 from trainlint.source.ignores import PatternList, patterns_of_setting
 
@@ -23,6 +24,21 @@ ALWAYS = frozenset({"TL001", "TL002"})
 _WITHOUT_REASON = "TL004"
 _NAME_LENGTH = 1000
 """A rule's name is as specific as a selector can be."""
+
+
+def selection_of(resolved: Resolved, installed: tuple[Pack, ...] | None = None) -> Selection:
+    """What the settings select among the rules of the packs that they choose.
+
+    Args:
+        resolved: the settings.
+        installed: the installed packs, where they are known.
+
+    Raises:
+        ConfigError: they speak about a pack or a rule that is not installed.
+    """
+    installed = installed_packs() if installed is None else installed
+    check_pack_names(resolved, [pack.name for pack in installed])
+    return Selection(load_registry(resolved.settings.plugins, installed), resolved)
 
 
 class Selection:
@@ -37,8 +53,9 @@ class Selection:
         self._resolved = resolved
         self._settings = resolved.settings
         self._root = os.path.join(resolved.root, "")  # noqa: PTH118 - with the separator at its end
-        self._names = {code: rule.name for code, rule in registry.rules.items()} | dict(RUNTIME_ONLY)
-        check_rule_names(resolved, self._names)
+        rule_names = {code: rule.name for code, rule in registry.rules.items()}
+        self._names = rule_names | dict(RUNTIME_ONLY)
+        check_rule_names(resolved, rule_names, RUNTIME_ONLY)
 
     @cached_property
     def rules(self) -> Mapping[str, type[Rule]]:
