@@ -89,6 +89,7 @@ _NAME, _CONSTANT, _ATTRIBUTE, _ARGUMENT, _CALL = map(
 )
 """Tags of the most frequent nodes, which are made as plain tuples: a tenth of the cost, and their JSON is the same."""
 _SINGLETONS = {"None": None, "True": True, "False": False}
+_DECORATED = {cst.FunctionDef, cst.ClassDef}
 _TRAILERS = {cst.Attribute, cst.Call, cst.Subscript}
 _CONSTANTS = {cst.Integer, cst.Float, cst.Imaginary, cst.SimpleString, cst.Ellipsis, cst.ConcatenatedString}
 
@@ -187,8 +188,8 @@ class Lowering:
             self._module_spans = printer.spans
         return self._module_spans
 
-    def _first_row(self, node: cst.CSTNode, mirror: Mirror) -> int:
-        if isinstance(node, cst.FunctionDef | cst.ClassDef) and node.decorators:
+    def _first_row(self, node: Any, mirror: Mirror) -> int:
+        if node.__class__ in _DECORATED and node.decorators:
             first = node.decorators[0].decorator
             row, column = self._span(first, mirror.decorator_list[0])[:2]
             return self._row_of(self._source.rfind(b"@", 0, self._offset(row, column)))
@@ -230,12 +231,14 @@ class Lowering:
         comment.
         """
         row, column, _, _ = self._span(node, mirror)
-        offset = self._offset(row, column) if last is None else self._offset(*self._span(*last)[2:])
-        found = _HEADER_END.match(self._source, offset)
+        _, _, last_row, last_column = (row, column, row, column) if last is None else self._span(*last)
+        starts = self._starts()
+        found = _HEADER_END.match(self._source, starts[last_row - 1] + last_column)
         if found is None:
             raise ShapesDisagreeError
-        end_row = self._row_of(found.end() - 1)
-        return code.pack(row - self._base, column, end_row - self._base, found.end() - self._starts()[end_row - 1])
+        end = found.end()
+        end_row = bisect_right(starts, end - 1, last_row)
+        return code.pack(row - self._base, column, end_row - self._base, end - starts[end_row - 1])
 
     # ------------------------------------------------------------------------------------------------- statements
 
@@ -360,12 +363,13 @@ class Lowering:
     def _if(self, node: cst.If, mirror: Mirror) -> code.If:
         """Lower an `if` with its `elif`s, without recursion: there may be thousands."""
         branches: list[tuple[code.Expression, code.Block, code.Place]] = []
+        following: Any
         while True:
             test = self._lower(node.test, mirror.test)
             at = self._header(node, mirror, (node.test, mirror.test))
             branches.append((test, self._block(node.body, mirror.body), at))
             following = node.orelse
-            if not isinstance(following, cst.If):
+            if following.__class__ is not cst.If:
                 break
             node, mirror = following, mirror.orelse[0]
         orelse = self._block(following.body, mirror.orelse) if following is not None else ()
@@ -705,8 +709,9 @@ class Lowering:
     def _key(self, node: cst.Subscript, mirror: Mirror) -> Any:
         elements = node.slice
         first = elements[0]
-        single = len(elements) == 1 and not isinstance(first.comma, cst.Comma)
-        if single and not (isinstance(first.slice, cst.Index) and first.slice.star):
+        single = len(elements) == 1 and first.comma.__class__ is not cst.Comma
+        key: Any = first.slice
+        if single and not (key.__class__ is cst.Index and key.star):
             return self._index(first, mirror)
         items = tuple([self._index(element, one) for element, one in zip(elements, mirror.elts, strict=False)])
         if self._spans is None:
@@ -890,8 +895,9 @@ def _paired_parameters(node: cst.Parameters, mirror: Mirror) -> Iterable[tuple[s
         named, named_defaults = mirror.kwonlyargs, mirror.kw_defaults
     for parameter, its_mirror, default in zip(plain, mirrors, defaults, strict=False):
         yield "positional", parameter, its_mirror, default
-    if isinstance(node.star_arg, cst.Param):
-        yield "*", node.star_arg, mirror.vararg, None
+    star: Any = node.star_arg
+    if star.__class__ is cst.Param:
+        yield "*", star, mirror.vararg, None
     for parameter, its_mirror, default in zip(node.kwonly_params, named, named_defaults, strict=False):
         yield "keyword", parameter, its_mirror, default
     if node.star_kwarg is not None:
@@ -938,12 +944,12 @@ def _needs_brackets(node: cst.BaseExpression) -> bool:
     return node.__class__ in (cst.Tuple, cst.GeneratorExp) and not node.lpar
 
 
-def _is_constant(node: cst.BaseExpression) -> bool:
-    if isinstance(node, cst.UnaryOperation):
+def _is_constant(node: Any) -> bool:
+    if node.__class__ is cst.UnaryOperation:
         node = node.expression
     if node.__class__ in _CONSTANTS:
         return True
-    return isinstance(node, cst.Name) and node.value in _SINGLETONS
+    return node.__class__ is cst.Name and node.value in _SINGLETONS
 
 
 def _dotted(node: Any) -> str:

@@ -25,19 +25,21 @@ _MANY_CONTINUATIONS = 500
 """Rows, bracketed regions and runs of continued rows below these sizes, in characters, hold no chain that is too long
 for the stack."""
 
-_TOKEN = re.compile(
+_STRING = r"""
+    \"\"\"(?:[^"\\]|\\.|\"(?!\"\"))*\"\"\" | '''(?:[^'\\]|\\.|'(?!''))*'''
+    | "(?:[^"\\\r\n]|\\.)*" | '(?:[^'\\\r\n]|\\.)*'
+    """
+_TOKEN = re.compile(rf"[()\[\]{{}}] | \#[^\r\n]* | {_STRING}", re.VERBOSE | re.DOTALL)
+"""Each alternative starts with a character of its own, so that the search is one for these characters."""
+_FORMATTED = re.compile(r"\b[fFrRtT][A-Za-z]?\Z")
+"""The end of the text before a string that may hold code in brackets."""
+_LINK = re.compile(
     r"""
     [()\[\]{}]
     | \#[^\r\n]*
-    | (?:\b[A-Za-z]{1,2})?
-      (?: \"\"\"(?:[^"\\]|\\.|\"(?!\"\"))*\"\"\" | '''(?:[^'\\]|\\.|'(?!''))*'''
-        | "(?:[^"\\\r\n]|\\.)*" | '(?:[^'\\\r\n]|\\.)*' )
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-_LINK = re.compile(
-    _TOKEN.pattern
-    + r"""
+    | (?:\b[A-Za-z]{1,2})? (?:"""
+    + _STRING
+    + r""")
     | ,
     | (?P<continued>\\(?:\r\n?|\n))
     | (?P<row_end>[\r\n;])
@@ -50,6 +52,7 @@ _ELIF = re.compile(r"^[ \t\f]*elif\b", re.MULTILINE)
 _BRACKET = re.compile(r"[()\[\]{}]")
 _OPENING = frozenset("([{")
 _CLOSING = frozenset(")]}")
+_QUOTES = frozenset("\"'")
 _TRANSPARENT = frozenset("#\\\r\n")
 """Starts of what may stand between two strings that are joined."""
 
@@ -78,10 +81,10 @@ def _scan_brackets(text: str) -> tuple[int, int, int]:
             depth = max(depth - 1, 0)
             if not depth:
                 longest = max(longest, offset - start)
-        elif first in "fFrRtT":
+        elif first in _QUOTES and text[offset - 1 : offset].isalpha():
             inside = depth + _depth_inside(token.group())
-            if inside > deepest:
-                deepest, where = inside, offset
+            if inside > deepest and (prefix := _FORMATTED.search(text[max(offset - 3, 0) : offset])):
+                deepest, where = inside, offset - len(prefix[0])
     if depth:
         longest = max(longest, len(text) - start)
     return deepest, where, longest
