@@ -95,6 +95,19 @@ x = int(queue_ptr)  # reads: device, syncs: read
 }
 
 HOST = {
+    "strings by annotation": step("""
+from typing import List, Optional
+def shown(words: Optional[List[str]], name: str):
+    print(words, name)  # syncs: none
+    for word in words:
+        print(word)  # syncs: none
+shown(model(inputs), outputs)
+"""),
+    "a count beside a loss": step("""
+loss, num_tokens = compute_loss_of(outputs)
+if num_tokens > 0:  # syncs: none
+    x = f"{num_tokens}"  # syncs: none
+"""),
     "a number of steps in a loss": plain("""
         class Trainer:
             def __init__(self, accumulate_every):

@@ -272,6 +272,33 @@ EVALUATION = {
 }
 
 INTERVALS = {
+    "an attribute that is asked for by getattr": plain("""
+        class Wrapper:
+            def forward(self, x):
+                if not getattr(self, "compiled", False):
+                    print("compiling")  # runs: per-epoch training
+                    self.compiled = True
+                return model(x)
+
+        wrapper = Wrapper()
+        for images, labels in train_loader:
+            loss = criterion(wrapper.forward(images.to(device)), labels.to(device))
+            loss.backward()
+            optimizer.step()
+        """),
+    "a function that keeps its results": plain("""
+        from functools import lru_cache
+
+        @lru_cache(None)
+        def log_once(message):
+            print(message)  # runs: per-epoch training
+
+        for images, labels in train_loader:
+            loss = criterion(model(images.to(device)), labels.to(device))
+            loss.backward()
+            optimizer.step()
+            log_once("stepping")
+        """),
     "a global that the guarded call fills": plain("""
         kernel = None
 

@@ -640,6 +640,93 @@ for batch in DataLoader(torch.load("data.pt")):
     assert analyze({"train.py": text}).kept_graphs == []
 
 
+def test_what_a_loss_function_returns_beside_the_loss_is_not_known_to_carry_the_graph() -> None:
+    text = """
+import torch
+from torch.utils.data import DataLoader
+
+def main(loss_fn):
+    model = torch.nn.Linear(8, 2).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    rewards, losses = 0, 0
+    for inputs in DataLoader(torch.load("data.pt")):
+        loss, chosen = loss_fn(model(inputs.cuda()))
+        loss.backward()
+        optimizer.step()
+        rewards += chosen.mean()
+        losses += loss
+"""
+    assert [kept.target for kept in analyze({"train.py": text}).kept_graphs] == ["losses"]
+
+
+def test_unit_tests_are_no_training() -> None:
+    text = """
+import pytest
+import torch
+
+def {name}():
+    model = torch.nn.Linear(8, 2).cuda()
+    for _ in range(100):
+        loss = model(torch.randn(4, 8)).sum()
+        loss.backward()
+        print(loss.item())
+"""
+    found = {name: len(analyze({"a.py": text.format(name=name)}).reports) for name in ("test_it", "fit")}
+    assert found == {"test_it": 0, "fit": 1}
+
+
+def test_a_list_of_what_the_layers_of_one_forward_return_is_no_list_of_losses() -> None:
+    text = """
+import torch
+from torch.utils.data import DataLoader
+
+def predict(layers, x):
+    outputs = []
+    for layer in layers:
+        x = layer(x)
+        outputs.append(x)
+    return outputs
+
+model = torch.nn.ModuleList([torch.nn.Linear(8, 8).cuda()])
+model.eval()
+for inputs in DataLoader(torch.load("data.pt")):
+    predict(model, inputs.cuda())
+"""
+    assert analyze({"train.py": text}).kept_graphs == []
+
+
+RESUMING = {
+    "from nothing or from what an option names": (
+        "GPT2LMHeadModel.from_pretrained(args.start) if args.start else GPT2LMHeadModel(GPT2Config())",
+        Known.UNKNOWN,
+    ),
+    "from nothing": ("GPT2LMHeadModel(GPT2Config())", Known.NO),
+    "from published weights": ("GPT2LMHeadModel.from_pretrained(args.start)", Known.NO),
+}
+
+
+@pytest.mark.parametrize(("model", "resumed"), RESUMING.values(), ids=RESUMING.keys())
+def test_whether_a_script_goes_on_with_what_it_saved(model: str, resumed: Known) -> None:
+    text = f"""
+import argparse
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel
+parser = argparse.ArgumentParser()
+parser.add_argument("--start", default="")
+args = parser.parse_args()
+model = {model}
+model.cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(3):
+    for inputs in torch.utils.data.DataLoader(torch.load("data.pt")):
+        model(inputs.cuda()).loss.backward()
+        optimizer.step()
+    model.save_pretrained("epoch-%d" % epoch)
+"""
+    (checkpoint,) = analyze({"train.py": text}).checkpoints
+    assert checkpoint.resumed is resumed
+
+
 STEPS = {
     "a list that outlives the step": ("self.outputs.append(loss)", 1),
     "a total that outlives the step": ("self.total += loss", 1),

@@ -352,6 +352,10 @@ def _enter(frame: Frame, function: Function, node: code.Call | None) -> Where:
             isinstance(decorator, Object) and decorator.type == "no_grad"
         ):
             grad = GradMode.DISABLED
+        elif is_reference(decorator, "functools.lru_cache", "functools.cache") or (
+            isinstance(decorator, Object) and decorator.type == "cache"
+        ):
+            added.append(Standing(GuardKind.FIRST, "a cached function", len(where.loops)))
         elif isinstance(decorator, Reference | Function) and naming.MAIN_PROCESS.search(_name_of(decorator)):
             added.append(Standing(GuardKind.RANK, _name_of(decorator), len(where.loops)))
     name = f"{function.module.name}.{function.qualname}"
@@ -437,6 +441,8 @@ def bind_arguments(frame: Frame, function: Function, given: Given) -> dict[str, 
             bound[parameter.name] = UNKNOWN
         if isinstance(bound[parameter.name], Unknown) and parameter.annotation is not None:
             bound[parameter.name] = packages.annotated(frame, function, parameter.annotation)
+        elif isinstance(bound[parameter.name], Tensor) and parameter.annotation is not None:
+            bound[parameter.name] = packages.strings_by(parameter.annotation) or bound[parameter.name]
         value = bound[parameter.name]
         if isinstance(value, Const) and isinstance(value.value, str) and value.value not in _TELLING:
             bound[parameter.name] = STRING
@@ -871,11 +877,9 @@ def _assign_items(frame: Frame, targets: tuple[code.Expression, ...], value: Val
     if isinstance(value, Tensor):
         # the parts of a batch are tensors, whatever the batch itself is
         item = replace(value, container=False)
-        if value.container and value.keeps_graph:
+        if (value.container or value.number) and value.keeps_graph:
             for target in targets:
-                name = dotted(target)
-                graph = name in frame.backpropagated or naming.LOSS.search(name.rpartition(".")[2])
-                assign(frame, target, item if graph else replace(item, keeps_graph=False))
+                assign(frame, target, _part_of_output(frame, target, item))
             return
     elif isinstance(value, Listing):
         item = value.item
@@ -887,6 +891,18 @@ def _assign_items(frame: Frame, targets: tuple[code.Expression, ...], value: Val
         item = item_of(frame, value) if isinstance(value, Object) else UNKNOWN
     for target in targets:
         assign(frame, target, item)
+
+
+def _part_of_output(frame: Frame, target: code.Expression, item: Tensor) -> Value:
+    """One of several things that a model or a loss function returned: only what is called a loss, or is
+    backpropagated, is known to carry the graph."""
+    name = dotted(target)
+    word = name.rpartition(".")[2]
+    if name in frame.backpropagated or naming.LOSS.search(word):
+        return item
+    if naming.COUNT.search(word):
+        return UNKNOWN
+    return replace(item, keeps_graph=False, number=False)
 
 
 def assign_attribute(frame: Frame, base: Value, name: str, value: Value) -> None:

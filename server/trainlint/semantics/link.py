@@ -82,6 +82,8 @@ _DISTRIBUTES = frozenset(
 )
 _BACKWARD = "backward"
 """In the name of whatever runs a backward pass: `loss.backward()`, `self.model_backward_and_update(loss)`."""
+_UNIT_TESTS = frozenset({"pytest", "unittest"})
+"""In files that import one of these, functions that are called `test_…` are no training code."""
 _TEXTS = frozenset({"text", "operand"})
 """Fields that hold lowered code until a record is made of them, since most never are."""
 _QUOTED = re.compile(r'"([A-Za-z_]\w*)"')
@@ -346,6 +348,8 @@ class Linker:
         owner = function.owner
         if name in self.options.step_functions:
             return Role.STEP
+        if name.startswith("test_") and any(one.module in _UNIT_TESTS for one in module.facts.imports):
+            return None
         if owner is not None:
             bases = classes.library_bases(owner)
             if name in ("__getitem__", "__iter__") and classes.is_dataset_class(owner):
@@ -488,8 +492,15 @@ class _Finisher:
                 index = records.FRAMEWORK_LOOP
             if index is None and context.region is Region.EVALUATION:
                 loops = where.loops
+                loss = fields["is_loss"]
                 index = next(
-                    (i for i in range(len(loops) - 1, -1, -1) if loops[i].over_data or loops[i].in_evaluation), None
+                    (
+                        i
+                        for i in range(len(loops) - 1, -1, -1)
+                        # a loop that is not over data may as well go over the layers of one forward
+                        if loops[i].over_data or (loops[i].in_evaluation and loss)
+                    ),
+                    None,
                 )
             return make(context=context, step_index=index, **fields)
         if make in (records.checkpoint, records.loader_use):
@@ -500,7 +511,9 @@ class _Finisher:
         """Fields that only the whole entry point tells."""
         entry = self.run.entry
         if isinstance(record, Checkpoint):
-            resumed = Known.YES if entry.resumes else Known.NO
+            # a model that starts from nothing or from a saved one may go on from what an earlier run has saved
+            either = bool(self.run.started_from_saved & self.run.started_from_nothing)
+            resumed = Known.YES if entry.resumes else Known.UNKNOWN if either else Known.NO
             elsewhere = "optimizer" in self.run.saved_kinds
             missing = tuple(kind for kind in ("optimizer",) if kind not in self.run.saved_kinds)
             return replace(record, resumed=resumed, optimizer_saved_elsewhere=elsewhere, missing=missing)

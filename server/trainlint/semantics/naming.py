@@ -88,6 +88,7 @@ INTERVAL = Idiom(
     r"|save_iter|print_iter|eval_iter|log_iter|n_log|summary_steps?|checkpoint_steps?",
     re.IGNORECASE,
 )
+COUNT = Idiom(r"(^|_)(num|nb|n|count|counts|size|sizes|len|length|lengths|samples|ntokens|nsamples)(_|$)")
 SHOULD = Idiom(
     r"(^|_)(should|do|is|time_to|need_to|needs|will|must|can)_?(log|print|save|eval|evaluate|report|checkpoint|validate|display|sample|visuali[sz]e|sync)"
     r"|(log|print|save|eval|report)_(now|this_step|due|time)$|is_(log|print|eval|save)\w*_(step|iter)",

@@ -688,6 +688,7 @@ def make_sampler(frame: Frame, name: str, given: Given, node: code.Call | None) 
 
 def _make_layer(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
     """A layer, a loss, a container or a whole model of a library."""
+    _note_start(frame, name, given)
     inner = None
     if name in ("torch.nn.Sequential", "torch.nn.ModuleList"):
         items = (
@@ -701,6 +702,15 @@ def _make_layer(frame: Frame, name: str, given: Given, node: code.Call | None) -
             return Listing(items, growing=True)
         inner = items
     return Object("torch.nn.Module", origin=name, place=Place.HOST, inner=inner)
+
+
+def _note_start(frame: Frame, name: str, given: Given) -> None:
+    """Learn whether a model starts from nothing, from weights that an option names, or from either."""
+    cls, _, how = name.rpartition(".")
+    if how == "from_pretrained" and isinstance(given.get("pretrained_model_name_or_path", 0), Option):
+        frame.run.started_from_saved.add(cls)
+    else:
+        frame.run.started_from_nothing.add(name)
 
 
 def _wrap(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
@@ -966,6 +976,25 @@ def annotated(frame: Frame, function: Function, annotation: code.Expression) -> 
     if not isinstance(value, Reference):
         return UNKNOWN
     return _annotated_reference(frame, value.name)
+
+
+_COLLECTIONS = frozenset({"List", "list", "Sequence", "Iterable", "Iterator", "Tuple", "tuple", "Set", "set"})
+
+
+def strings_by(annotation: code.Expression) -> Value | None:
+    """Strings, or a collection of them, where an annotation says so: `str`, `list[str] | None`; None for any other."""
+    if isinstance(annotation, code.Binary):
+        return strings_by(annotation.left)
+    if isinstance(annotation, code.Name):
+        return STRING if annotation.id == "str" else None
+    if not isinstance(annotation, code.Subscript):
+        return None
+    word = guards.last_word(annotation.value)
+    inner = annotation.key.items[0] if isinstance(annotation.key, code.Sequence) else annotation.key
+    said = strings_by(inner)
+    if said is None or word == "Optional":
+        return said
+    return Listing(said) if word in _COLLECTIONS else None
 
 
 def _annotated_instance(frame: Frame, cls: Class) -> Value:

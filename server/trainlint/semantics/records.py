@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from trainlint.semantics import classes, code, library
+from trainlint.semantics import classes, code, guards, library, naming
 from trainlint.semantics.context import Context
 from trainlint.semantics.project import Checkpoint, KeptGraph, Loader, LoaderUse, Site
 from trainlint.semantics.state import Frame, Role, Where
@@ -37,7 +37,7 @@ def pending_context(frame: Frame) -> Context:
 
 
 def kept_graph(
-    *, context: Context, outlives: frozenset[int], step_index: int | None, bounded: bool, **fields: Any
+    *, context: Context, outlives: frozenset[int], step_index: int | None, bounded: bool, is_loss: bool, **fields: Any
 ) -> KeptGraph | None:
     """A kept graph, if its target outlives the turn of the loop that makes the tensor."""
     if step_index is None or step_index not in outlives:
@@ -72,6 +72,7 @@ def note_kept_graph(
         backpropagated=path in frame.backpropagated,
         outlives=_outlived_loops(frame, target, path),
         bounded=path in frame.run.reset_sums(frame),
+        is_loss=value.number or any(naming.LOSS.search(guards.last_word(one)) for one in (target, added)),
     )
 
 

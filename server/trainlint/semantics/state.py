@@ -323,6 +323,10 @@ class Run:
     wrapper: str = ""
     """Canonical name of the latest wrapper that averages gradients."""
     resumes: list[bool] = field(default_factory=list)
+    started_from_saved: set[str] = field(default_factory=set)
+    """Library classes of models whose weights are read from where an option says."""
+    started_from_nothing: set[str] = field(default_factory=set)
+    """Library classes of models and layers that are made with fresh weights."""
     saved_kinds: set[str] = field(default_factory=set)
     """Kinds of training state that any save of this entry point writes."""
     hand_iterated: list[tuple[Loader, Where, bool]] = field(default_factory=list)

@@ -325,6 +325,9 @@ def _lasting_names(frame: Frame, test: code.Expression) -> set[str]:
         return set().union(*(_lasting_names(frame, part) for part in (test.left, *test.comparators)))
     if isinstance(test, code.Attribute):
         return {dotted(test)} - {""}
+    if isinstance(test, code.Call) and dotted(test.function) in ("getattr", "hasattr") and len(test.arguments) > 1:
+        holder, name = dotted(test.arguments[0].value), test.arguments[1].value
+        return {f"{holder}.{name.value}"} if holder and isinstance(name, code.Constant) else set()
     if isinstance(test, code.Name):
         bound_before = bool(frame.before_loops) and test.id in frame.before_loops[-1]
         of_module = frame.function is not None and test.id not in frame.variables
