@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from trainlint.semantics import (
@@ -18,6 +18,7 @@ from trainlint.semantics import (
     statements,
     tensors,
 )
+from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import Arguments, EvaluationForward, Site, SyncKind
 from trainlint.semantics.state import (
     DEEPEST_CALL,
@@ -81,7 +82,7 @@ SETTINGS_METHODS = {
 T = TypeVar("T")
 
 
-@dataclass
+@dataclass(slots=True)
 class Given:
     """The evaluated arguments of a call."""
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from trainlint.semantics.immutable import immutable
 from trainlint.semantics.vocabulary import Confidence, Framework, Frequency, GradMode, GuardKind, Known, Region
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Site:
     """A place in a file. Rows start at 1; columns start at 0 and count UTF-8 bytes; the end is exclusive."""
 
@@ -24,7 +25,7 @@ class Site:
     """Qualified name of the enclosing function or class within its module; empty at module level."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Guard:
     """A condition that code stands under, in its own function or in a caller."""
 
@@ -65,7 +66,7 @@ class Entry:
     """Whether batches of one shape pay: `torch.compile` without `dynamic=True`, CUDA graphs, XLA (TPU)."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Context:
     """When, where and under which conditions an expression runs."""
 

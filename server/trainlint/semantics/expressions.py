@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from trainlint.semantics import calls, classes, code, guards, library, naming, narrowing, tensors
+from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import Loader, SyncKind
 from trainlint.semantics.state import Frame, ModuleState, Standing
 from trainlint.semantics.text import dotted

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainlint.semantics import calls, classes, code, methods, tensors
+from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import Loader, ReportKind
 from trainlint.semantics.state import Frame, Role, Where
 from trainlint.semantics.values import (

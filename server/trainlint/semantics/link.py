@@ -12,13 +12,14 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from trainlint.semantics import calls, classes, code, contexts, frameworks, library, names, naming, records, statements
 from trainlint.semantics.context import Context
 from trainlint.semantics.facts import ModuleFacts
+from trainlint.semantics.immutable import replace
 from trainlint.semantics.interest import Interest
 from trainlint.semantics.modules import ModuleMap
 from trainlint.semantics.project import (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainlint.semantics import (
@@ -19,6 +18,7 @@ from trainlint.semantics import (
     records,
     tensors,
 )
+from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import Call, Loader, Report, ReportKind, SyncKind, Tokenization, TokenizerWork
 from trainlint.semantics.state import Frame, Role, WrappedModel
 from trainlint.semantics.text import dotted

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from trainlint.semantics import (
@@ -20,6 +19,7 @@ from trainlint.semantics import (
     records,
     tensors,
 )
+from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import (
     DatasetKind,
     EnvironmentSetting,

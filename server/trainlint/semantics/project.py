@@ -28,6 +28,7 @@ from trainlint.semantics.values import (
     Unknown,
     Value,
 )
+from trainlint.semantics.immutable import immutable
 from trainlint.semantics.vocabulary import (
     Confidence,
     Framework,
@@ -38,7 +39,7 @@ from trainlint.semantics.vocabulary import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Arguments:
     """The arguments of a call, by parameter name where the callee is known, else by keyword and position."""
 
@@ -73,7 +74,7 @@ class Arguments:
         return isinstance(self.named[name], Unknown | Option | Host)
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Call:
     """A reached call of something that the library knowledge names: `torch.cuda.synchronize`, `Tensor.item`, `print`.
 
@@ -104,7 +105,7 @@ class SyncKind(StrEnum):
     """A slice bound, a `range` or a list index that lives on the device."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class SyncPoint:
     """An expression at which the host reads a tensor's value, with the place where that tensor lives."""
 
@@ -132,7 +133,7 @@ class ReportKind(StrEnum):
     """wandb, TensorBoard, MLflow, Comet, Neptune, `accelerator.log`, Lightning's `self.log`."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Report:
     """A print, a logging call, or a call of an experiment tracker."""
 
@@ -162,7 +163,7 @@ class Report:
         return self.arguments.constant("commit") is False or self.arguments.constant("synchronous") is False
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Transfer:
     """`.to(device)`, `.cuda()` or `.cpu()` of a tensor or of a collection of tensors."""
 
@@ -266,7 +267,7 @@ class Loader:
         return self.context.entry.cuda if self.trains else Known.UNKNOWN
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class LoaderUse:
     """A loop over a loader."""
 
@@ -304,7 +305,7 @@ class TokenizerWork(StrEnum):
     """`tokenizer.pad` and kin: collation, not tokenizing."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Tokenization:
     """A call of a tokenizer."""
 
@@ -338,7 +339,7 @@ class Tokenization:
         return isinstance(first, Host) and first.kind == "string"
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class KeptGraph:
     """`total += loss` or `losses.append(loss)`, where `loss` keeps its graph and the target outlives the step."""
 
@@ -352,7 +353,7 @@ class KeptGraph:
     """Whether the target is, or may be, used in a backward pass."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Wrapping:
     """A model wrapped for several devices: DataParallel, DistributedDataParallel, FSDP, `fully_shard`."""
 
@@ -389,7 +390,7 @@ class StepLoop:
     """Canonical name of the wrapper of the model that is trained, if it reduces gradients."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class EvaluationForward:
     """A model's forward in an evaluation loop."""
 
@@ -408,7 +409,7 @@ class EvaluationForward:
         return self.model.proved if isinstance(self.model, Object) else isinstance(self.model, Instance)
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Checkpoint:
     """A `torch.save` of training state, with what goes into the file."""
 
@@ -434,7 +435,7 @@ class ReferenceForm(StrEnum):
     USE = "use"
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class NameUse:
     """A mention of a library name, wherever it stands; needs no interpretation of the code around it."""
 
@@ -447,7 +448,7 @@ class NameUse:
     """Guards around it: a version test or a `try`/`except ImportError` is EXCEPTIONAL."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class EnvironmentSetting:
     """`os.environ["NAME"] = value` and kin."""
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from trainlint.semantics import classes, code, guards, library, naming
 from trainlint.semantics.context import Context
+from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import Checkpoint, KeptGraph, Loader, LoaderUse, Site
 from trainlint.semantics.state import Frame, Role, Where
 from trainlint.semantics.text import dotted

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainlint.semantics import code
 from trainlint.semantics.facts import ModuleFacts
+from trainlint.semantics.immutable import immutable
 from trainlint.semantics.interest import Interest
 from trainlint.semantics.project import (
     Arguments,
@@ -109,7 +110,7 @@ class LoopRun:
     """The circumstances in which the loop is met."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Standing:
     """A guard in force, with the number of loops that were open when it was met."""
 
@@ -124,7 +125,7 @@ class Standing:
 _WITHOUT_EFFECT = frozenset({GuardKind.FLAG, GuardKind.TRAINING})
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Where:
     """The circumstances under which the interpreter evaluates a statement."""
 
@@ -158,7 +159,7 @@ class Where:
         return tuple([(guard.kind, guard.depth) for guard in self.guards if guard.kind not in _WITHOUT_EFFECT])
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Units:
     """The top-level statements of a file, decoded once for all entry points."""
 

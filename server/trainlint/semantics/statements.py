@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from enum import Enum
 from typing import Any
 
@@ -21,6 +20,7 @@ from trainlint.semantics import (
     tensors,
 )
 from trainlint.semantics.facts import ModuleFacts
+from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import Loader, Site
 from trainlint.semantics.state import Frame, LoopRun, ModuleState, Role, Run, Standing, Units, Where
 from trainlint.semantics.text import dotted

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainlint.semantics import calls, code, library, methods, naming
+from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import Arguments, Site, SyncKind, SyncPoint, Transfer
 from trainlint.semantics.state import Frame
 from trainlint.semantics.text import describe, dotted

@@ -7,9 +7,10 @@ assignments are met. `join` merges what two branches leave in one variable.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from trainlint.semantics.immutable import immutable, replace
 from trainlint.semantics.vocabulary import GuardKind, Place
 
 if TYPE_CHECKING:
@@ -18,19 +19,19 @@ if TYPE_CHECKING:
     from trainlint.semantics.state import Frame, ModuleState, WrappedModel
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Unknown:
     """Nothing is known."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Const:
     """A literal of the program text: None, a bool, a number or a string."""
 
     value: bool | int | float | str | None
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Option:
     """A value that whoever starts the job may change: a command-line option, a field of a configuration."""
 
@@ -39,7 +40,7 @@ class Option:
     has_default: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Test:
     """A truth value of the host that stands for a condition kept in a variable: `is_main = rank == 0`."""
 
@@ -50,14 +51,14 @@ class Test:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Host:
     """A value on the host that is not a tensor: "number", "string", "array" (numpy), "rank", "world-size", "object"."""
 
     kind: str = "object"
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Tensor:
     """A tensor, or a collection of tensors that live at one place."""
 
@@ -81,7 +82,7 @@ class Tensor:
     """The `.grad` of a parameter."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class DeviceValue:
     """A `torch.device`, a device string or index: where may it point?"""
 
@@ -96,7 +97,7 @@ class DeviceValue:
     proved: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Object:
     """An object of a library: `type` is its canonical class, e.g. "torch.optim.Optimizer".
 
@@ -114,19 +115,19 @@ class Object:
     fact: Loader | Sampler | WrappedModel | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Reference:
     """A name of a library, by its full dotted path: `torch.cuda.amp.autocast`."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Tuple:
     items: tuple[Value, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Listing:
     """A list, set, generator or homogeneous iterable, all of whose items look like `item`."""
 
@@ -135,7 +136,7 @@ class Listing:
     """Known to be a list that the program appends to."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Table:
     """A dict with known string keys; `rest` stands for every other key."""
 
@@ -195,7 +196,7 @@ class Instance:
             construct()
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Bound:
     """A function bound to its first argument, or to a library object's method by name."""
 
@@ -203,7 +204,7 @@ class Bound:
     receiver: Value
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Method:
     """A method of a library object: `Method(Tensor(…), "item")`."""
 
@@ -211,14 +212,14 @@ class Method:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Partial:
     function: Value
     arguments: tuple[Value, ...]
     keywords: tuple[tuple[str, Value], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Generated:
     """What a call of a generator function returns: its body runs when somebody iterates it."""
 
@@ -227,14 +228,14 @@ class Generated:
     """Its parameters, bound."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class ModuleValue:
     """A module of the project, imported."""
 
     module: ModuleState
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Choice:
     """One of a few values, by branch."""
 
