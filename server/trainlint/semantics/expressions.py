@@ -60,14 +60,13 @@ def evaluate_optional(frame: Frame, node: code.Expression | None) -> Value:
 
 
 def _name(frame: Frame, node: code.Name) -> Value:
-    value = frame.lookup(node.id)
+    name = node.id
+    value = frame.variables.get(name) or frame.lookup(name)
     if value is None:
-        if node.id in library.BUILTINS:
-            return Reference(node.id)
+        if name in library.BUILTINS:
+            return Reference(name)
         value = UNKNOWN
-    if isinstance(value, Unknown):
-        return infer(frame, node.id, node.id)
-    return value
+    return infer(frame, name, name) if value is UNKNOWN else value
 
 
 def infer(frame: Frame, name: str, path: str) -> Value:
@@ -86,7 +85,14 @@ def assumed_place(frame: Frame) -> Place:
 
 
 def _constant(frame: Frame, node: code.Constant) -> Value:
-    return Const(node.value)
+    key = (node.value.__class__, node.value)
+    known = _CONSTANTS.get(key)
+    if known is None:
+        known = _CONSTANTS[key] = Const(node.value)
+    return known
+
+
+_CONSTANTS: dict[tuple[type, object], Const] = {}
 
 
 def _opaque(frame: Frame, node: code.Opaque) -> Value:
@@ -97,8 +103,7 @@ def _opaque(frame: Frame, node: code.Opaque) -> Value:
 
 
 def _attribute(frame: Frame, node: code.Attribute) -> Value:
-    path = dotted(node)
-    if path and path in frame.backpropagated:
+    if frame.backpropagated and dotted(node) in frame.backpropagated:
         known = attribute(frame, evaluate(frame, node.value), node.name)
         return (
             known if not isinstance(known, Unknown) else naming.inferred_tensor(assumed_place(frame), keeps_graph=True)

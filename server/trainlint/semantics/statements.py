@@ -111,54 +111,62 @@ def _is_exit(node: code.Call) -> bool:
 def _assign(frame: Frame, node: code.Assign) -> Leaves:
     if node.value is None:
         return Leaves.END
-    frame.rebinding = frozenset(_bound_paths(node.targets))
+    frame.rebinding = _bound_paths(node.targets)
     value = expressions.evaluate(frame, node.value)
-    frame.rebinding = frozenset()
+    frame.rebinding = _NO_PATHS
     for target in node.targets:
-        _note_growth(frame, node, target, value)
+        if isinstance(value, Tensor):
+            _note_growth(frame, node, target, value)
         calls.assign(frame, target, value)
-        _name_fact(target, value)
-        if isinstance(value, Tensor) and value.created and isinstance(target, code.Name):
+        if isinstance(value, Object):
+            _name_fact(target, value)
+        elif isinstance(value, Tensor) and value.created and isinstance(target, code.Name):
             made = frame.made_by(node.value)
             if made is not None:
                 frame.factory_names[target.id] = (*made, len(frame.where.loops))
-        _note_disabled(frame, target, node.value)
-        if isinstance(target, code.Attribute) and target.name in (
-            "require_backward_grad_sync",
-            "require_backward_sync",
-        ):
-            frame.run.entry.disables_sync = True
+        if isinstance(target, code.Attribute):
+            _note_switch(frame, target.name, node.value)
     return Leaves.END
 
 
-def _note_disabled(frame: Frame, target: code.Expression, value: code.Expression) -> None:
-    """`logger.disabled = rank != 0` keeps the other ranks quiet."""
-    if isinstance(target, code.Attribute) and target.name == "disabled":
+def _note_switch(frame: Frame, name: str, value: code.Expression) -> None:
+    """Attributes that switch something for the whole program by being set."""
+    if name in ("require_backward_grad_sync", "require_backward_sync"):
+        frame.run.entry.disables_sync = True
+    elif name == "disabled":
+        # `logger.disabled = rank != 0` keeps the other ranks quiet
         kinds = guards.classify(value, lambda item: expressions.evaluate_quietly(frame, item), frame.run.rank_names)
         if GuardKind.RANK in kinds[0] + kinds[1]:
             frame.run.entry.silent_loggers = True
 
 
-def _bound_paths(targets: tuple[code.Expression, ...]) -> set[str]:
+_NO_PATHS: frozenset[str] = frozenset()
+
+
+def _bound_paths(targets: tuple[code.Expression, ...]) -> frozenset[str]:
+    if len(targets) == 1 and isinstance(targets[0], code.Name):
+        return frozenset((targets[0].id,))
     paths: set[str] = set()
     for target in targets:
         items = target.items if isinstance(target, code.Sequence) else (target,)
-        paths |= {dotted(item) for item in items}
-    return paths - {""}
+        paths.update(map(dotted, items))
+    return frozenset(paths - {""})
 
 
-def _name_fact(target: code.Expression, value: Value) -> None:
+def _name_fact(target: code.Expression, value: Object) -> None:
     """A loader is known by the first name that it is bound to."""
-    fact = value.fact if isinstance(value, Object) else None
+    fact = value.fact
     if isinstance(fact, Loader) and not fact.name:
         fact.name = dotted(target)
 
 
-def _note_growth(frame: Frame, node: code.Assign, target: code.Expression, value: Value) -> None:
+def _note_growth(frame: Frame, node: code.Assign, target: code.Expression, value: Tensor) -> None:
     """`total = total + loss` is `total += loss`."""
-    path = dotted(target)
     written = node.value
-    if isinstance(value, Tensor) and isinstance(written, code.Binary) and written.op == "+" and path:
+    if not isinstance(written, code.Binary) or written.op != "+":
+        return
+    path = dotted(target)
+    if path:
         for mine, other in ((written.left, written.right), (written.right, written.left)):
             if dotted(mine) == path:
                 added = expressions.evaluate_quietly(frame, other)

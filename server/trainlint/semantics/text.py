@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from trainlint.semantics import code
 
 _LONGEST = 60
@@ -15,12 +17,20 @@ def describe(node: code.Expression | None) -> str:
 
 def dotted(node: code.Expression) -> str:
     """`a.b.c` for a chain of names; empty for anything else."""
-    if isinstance(node, code.Name):
-        return node.id
-    if isinstance(node, code.Attribute):
-        head = dotted(node.value)
-        return f"{head}.{node.name}" if head else ""
-    return ""
+    if node.__class__ is code.Name:
+        return node.id  # type: ignore[union-attr]
+    if node.__class__ is not code.Attribute:
+        return ""
+    words: list[str] = []
+    item: Any = node
+    while item.__class__ is code.Attribute:
+        words.append(item.name)
+        item = item.value
+    if item.__class__ is not code.Name:
+        return ""
+    words.append(item.id)
+    words.reverse()
+    return ".".join(words)
 
 
 def _render(node: object, depth: int) -> str:
