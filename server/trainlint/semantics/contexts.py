@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from trainlint.semantics.context import Context, Guard
+from trainlint.semantics.node_facts import NodeFacts
 from trainlint.semantics.project import Entry
 from trainlint.semantics.state import LoopRun, Role, Standing, Where
-from trainlint.semantics.text import describe
 from trainlint.semantics.vocabulary import Confidence, Frequency, GuardKind, Region
 
 _ROOT_FREQUENCY = {
@@ -16,7 +16,7 @@ _ROOT_FREQUENCY = {
 }
 
 
-def context_of(where: Where, entry: Entry) -> Context:
+def context_of(where: Where, entry: Entry, nodes: NodeFacts) -> Context:
     """The context of code under these circumstances, once all loops of the entry point are known."""
     step = step_index(where)
     frequency, region, loop = _frequency(where, entry, step)
@@ -31,7 +31,7 @@ def context_of(where: Where, entry: Entry) -> Context:
         guards=tuple(
             Guard(
                 guard.kind,
-                guard.test if isinstance(guard.test, str) else describe(guard.test),  # type: ignore[arg-type]
+                guard.test if isinstance(guard.test, str) else nodes.text(guard.test),
                 (step is not None and guard.depth > step) or _from_root(where),
             )
             for guard in where.guards

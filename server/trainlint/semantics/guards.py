@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from trainlint.semantics import code, naming
 from trainlint.semantics.values import Const, DeviceValue, Host, Option, Test, Value
@@ -68,15 +69,14 @@ def identifiers(node: code.Expression) -> list[str]:
     stack: list[object] = [node]
     while stack:
         item = stack.pop()
-        if isinstance(item, code.Name):
-            found.append(item.id)
-        elif isinstance(item, code.Attribute):
-            found.append(item.name)
-            stack.append(item.value)
-        elif isinstance(item, code.Constant):
-            continue
-        elif isinstance(item, tuple):
-            stack.extend(part for part in item if isinstance(part, tuple))
+        kind = item.__class__
+        if kind is code.Name:
+            found.append(item.id)  # type: ignore[attr-defined]
+        elif kind is code.Attribute:
+            found.append(item.name)  # type: ignore[attr-defined]
+            stack.append(item.value)  # type: ignore[attr-defined]
+        elif kind is not code.Constant and isinstance(item, tuple):
+            stack.extend(item)
     return found
 
 
@@ -148,6 +148,27 @@ def _inside(node: code.Expression) -> code.Expression:
     return node
 
 
+class _Compared(NamedTuple):
+    """What a word says that is compared with something."""
+
+    rank: bool
+    device: bool
+    world_size: bool
+    phase: bool
+    counts: bool
+
+
+@functools.cache
+def _compared(word: str) -> _Compared:
+    return _Compared(
+        naming.RANK.search(word),
+        naming.DEVICE.search(word),
+        naming.WORLD_SIZE.search(word),
+        naming.PHASE.search(word),
+        _counts(word),
+    )
+
+
 def _compare_word(
     one: code.Expression, other: code.Expression, operator: str, equal: bool, unequal: bool, evaluate: Evaluate
 ) -> tuple[Kinds, Kinds] | None:
@@ -155,36 +176,29 @@ def _compare_word(
     if not word:
         return None
     constant = other.value if isinstance(other, code.Constant) else None
-    value = (
-        evaluate(one)
-        if naming.RANK.search(word)
-        or naming.DEVICE.search(word)
-        or naming.WORLD_SIZE.search(word)
-        or word == "type"
-        or isinstance(constant, int)
-        or isinstance(other, code.Sequence)
-        else None
-    )
-    if naming.RANK.search(word) or (isinstance(value, Host) and value.kind == "rank"):
+    known = _compared(word)
+    asked = known.rank or known.device or known.world_size or word == "type"
+    value = evaluate(one) if asked or isinstance(constant, int) or isinstance(other, code.Sequence) else None
+    if known.rank or (isinstance(value, Host) and value.kind == "rank"):
         return _rank(constant, other, operator, equal, unequal)
     if (
         (word == "type" and isinstance(constant, str))
-        or (naming.DEVICE.search(word) and constant in ("cuda", "cpu", "mps", "xpu"))
+        or (known.device and constant in ("cuda", "cpu", "mps", "xpu"))
         or (isinstance(value, DeviceValue) and isinstance(constant, str))
     ):
         on_device = constant not in ("cpu",)
         positive = GuardKind.DEVICE if on_device == equal else GuardKind.NOT_DEVICE
         negative = GuardKind.NOT_DEVICE if positive is GuardKind.DEVICE else GuardKind.DEVICE
         return (positive,), (negative,)
-    if naming.WORLD_SIZE.search(word):
+    if known.world_size:
         several = operator in (">", ">=", "!=")
         flag = (GuardKind.DISTRIBUTED,), (GuardKind.NOT_DISTRIBUTED,)
         return flag if several else (flag[1], flag[0])
-    if naming.PHASE.search(word) and isinstance(constant, str | bool):
+    if known.phase and isinstance(constant, str | bool):
         training = constant is True or (isinstance(constant, str) and "train" in constant.lower())
         kinds = ((GuardKind.TRAINING,), (GuardKind.EVALUATION,)) if training else ((GuardKind.EVALUATION,), ())
         return kinds if equal else (kinds[1], kinds[0])
-    if _counts(word):
+    if known.counts:
         if operator in ("==", "is") or (operator in ("<", "<=") and _one_turn(other)):
             return (GuardKind.FIRST,), ()
         if operator in ("!=", "is not"):
@@ -243,16 +257,16 @@ def _one_turn(node: code.Expression) -> bool:
 
 def _order(test: code.Compare, operator: str) -> tuple[Kinds, Kinds]:
     """Comparisons by order of counters and clocks: `time.time() - last > 10`, `step >= next_log`."""
-    words = identifiers(test)
-    if any(naming.ACCUMULATION.search(word) or word == "accumulate" for word in words):
+    words = [_ordered(word) for word in identifiers(test)]
+    if any(word.accumulates for word in words):
         return _accumulates(test, operator)
     left = test.left
     if operator in (">", ">=") and isinstance(left, code.Binary) and left.op == "-" and _counts(last_word(left.left)):
         return (GuardKind.INTERVAL,), ()
     if operator in (">", ">=", "==", "<", "<="):
-        if any(naming.INTERVAL.search(word) for word in words) and not isinstance(test.left, code.Constant):
+        if any(word.interval for word in words) and not isinstance(test.left, code.Constant):
             return (GuardKind.INTERVAL,), ()
-        if any(word.startswith(("next_", "last_")) or word in ("time", "perf_counter", "monotonic") for word in words):
+        if any(word.due for word in words):
             return (GuardKind.INTERVAL,), ()
     return _NOTHING
 
@@ -268,6 +282,21 @@ def _accumulates(test: code.Compare, operator: str) -> tuple[Kinds, Kinds]:
     return (GuardKind.ACCUMULATION,), ()
 
 
+class _Ordered(NamedTuple):
+    """What a word says in a comparison by order."""
+
+    accumulates: bool
+    interval: bool
+    due: bool
+    """A clock, or a mark that a counter is held against."""
+
+
+@functools.cache
+def _ordered(word: str) -> _Ordered:
+    due = word.startswith(("next_", "last_")) or word in ("time", "perf_counter", "monotonic")
+    return _Ordered(naming.ACCUMULATION.search(word) or word == "accumulate", naming.INTERVAL.search(word), due)
+
+
 def _named(test: code.Expression, evaluate: Evaluate, rank_names: frozenset[str]) -> tuple[Kinds, Kinds]:
     """A condition that is one name, attribute or call."""
     word = last_word(test)
@@ -276,9 +305,15 @@ def _named(test: code.Expression, evaluate: Evaluate, rank_names: frozenset[str]
     value = evaluate(test)
     if isinstance(value, Test):
         return value.positive, value.negative
+    return _by_name(word, isinstance(test, code.Call), isinstance(value, Const | Option))
+
+
+@functools.cache
+def _by_name(word: str, called: bool, fixed: bool) -> tuple[Kinds, Kinds]:
+    """What a condition is by its name alone: whether it is a call, and whether it has a fixed value."""
     if naming.SHOULD.search(word):
         return (GuardKind.INTERVAL,), ()
-    if naming.RANK.search(word) and not isinstance(test, code.Call):
+    if naming.RANK.search(word) and not called:
         # `if rank:` is true on the others
         return (), (GuardKind.RANK,)
     if word in ("is_available", "device_count", "is_cuda") or naming.CUDA.search(word):
@@ -289,12 +324,12 @@ def _named(test: code.Expression, evaluate: Evaluate, rank_names: frozenset[str]
         return (GuardKind.DISTRIBUTED,), (GuardKind.NOT_DISTRIBUTED,)
     if naming.DEBUG.search(word):
         return (GuardKind.DEBUG,), ()
-    if naming.FIRST.search(word) and not isinstance(value, Const | Option):
+    if naming.FIRST.search(word) and not fixed:
         return (GuardKind.FIRST,), ()
     if naming.PHASE.search(word):
         training = "train" in word.lower()
         return ((GuardKind.TRAINING,), (GuardKind.EVALUATION,)) if training else ((GuardKind.EVALUATION,), ())
-    if naming.INTERVAL.search(word) and isinstance(test, code.Call):
+    if naming.INTERVAL.search(word) and called:
         return (GuardKind.INTERVAL,), ()
     return _NOTHING
 

@@ -22,6 +22,7 @@ from trainlint.semantics.facts import ModuleFacts
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.interest import Interest
 from trainlint.semantics.modules import ModuleMap
+from trainlint.semantics.node_facts import NodeFacts
 from trainlint.semantics.project import (
     Call,
     Checkpoint,
@@ -40,7 +41,6 @@ from trainlint.semantics.project import (
     Wrapping,
 )
 from trainlint.semantics.state import Frame, LoopRun, ModuleState, Role, Root, Run, Units, Where
-from trainlint.semantics.text import describe
 from trainlint.semantics.values import NUMBER, Bound, Class, Function, Instance, Tensor, is_reference, options
 from trainlint.semantics.vocabulary import Framework, GuardKind, Known, Place, Region
 
@@ -167,6 +167,7 @@ class Linker:
         self.files = files
         self.options = options
         self.map = ModuleMap(files)
+        self.nodes = NodeFacts()
         self.bodies: dict[tuple[Path, int], code.Block] = {}
         self.flows: dict[tuple[Path, int], tuple[frozenset[str], frozenset[str]]] = {}
         self.decoded: dict[Path, Units] = {}
@@ -262,6 +263,7 @@ class Linker:
             interest=self.interest,
             closure=self.closure(path),
             rank_names=frozenset(self.options.rank_guards),
+            nodes=self.nodes,
             bodies=self.bodies,
             name_flows=self.flows,
         )
@@ -439,6 +441,7 @@ class _Finisher:
     def __init__(self, run: Run, project: Project) -> None:
         self.run = run
         self.project = project
+        self._contexts: dict[int, tuple[Where, Context]] = {}
         self.lists: dict[type, list[Any]] = {
             Call: project.calls,
             SyncPoint: project.syncs,
@@ -481,12 +484,12 @@ class _Finisher:
     def _make(self, pending: tuple[Any, dict[str, Any], Where]) -> Any:
         make, fields, where = pending
         fields = {
-            name: describe(value) if name in _TEXTS and not isinstance(value, str) else value
+            name: self.run.nodes.text(value) if name in _TEXTS and not isinstance(value, str) else value
             for name, value in fields.items()
         }
         if self.run.options.device == "cpu":
             fields = {name: _on_cpu(value) for name, value in fields.items()}
-        context = contexts.context_of(where, self.run.entry)
+        context = self._context(where)
         if make is records.kept_graph:
             index = contexts.step_index(where)
             if index is None and where.root.role is Role.STEP:
@@ -507,6 +510,13 @@ class _Finisher:
         if make in (records.checkpoint, records.loader_use):
             return make(context=context, where=where, **fields)
         return make(context=context, **fields)
+
+    def _context(self, where: Where) -> Context:
+        """The context of what ran under these circumstances; many records share them."""
+        known = self._contexts.get(id(where))
+        if known is None:
+            known = self._contexts[id(where)] = where, contexts.context_of(where, self.run.entry, self.run.nodes)
+        return known[1]
 
     def _completed(self, record: Any, made: list[Any]) -> Any:
         """Fields that only the whole entry point tells."""
@@ -541,17 +551,17 @@ class _Finisher:
             loader.changes_between_epochs = any(
                 id(option) in run.changed_datasets for option in options(loader.dataset)
             )
-            loader.context = contexts.context_of(run.loader_where[id(loader)], run.entry)
+            loader.context = self._context(run.loader_where[id(loader)])
             self.project.loaders.append(loader)
         for sampler in run.samplers.values():
-            sampler.context = contexts.context_of(run.sampler_where[id(sampler)], run.entry)
+            sampler.context = self._context(run.sampler_where[id(sampler)])
             sampler.sets_epoch = sampler.sets_epoch or run.entry.sets_epoch
             self.project.samplers.append(sampler)
         for loader, training in run.framework_loaders:
             region = Region.TRAINING if training else Region.EVALUATION
             loader.uses.append(LoaderUse(loader.site, region, training, loader.context))
         for loader, where, again in run.hand_iterated:
-            context = contexts.context_of(where, run.entry)
+            context = self._context(where)
             self._use_by_hand(loader, context, where, again)
 
     def _use_by_hand(self, loader: Loader, context: Context, where: Where, again: bool) -> None:
@@ -589,7 +599,7 @@ class _Finisher:
         accumulates = (loop.micro_batches or any(loop.updates.values())) and (bool(several) or not loop.backwards)
         return StepLoop(
             site=loop.site,
-            context=contexts.context_of(replace(loop.where, loops=(*loop.where.loops, loop)), self.run.entry),
+            context=self._context(replace(loop.where, loops=(*loop.where.loops, loop))),
             backwards=list(loop.backwards),
             steps=list(loop.updates),
             accumulates=accumulates,

@@ -15,6 +15,7 @@ from trainlint.semantics.context import Context as Context
 from trainlint.semantics.context import Entry as Entry
 from trainlint.semantics.context import Guard as Guard
 from trainlint.semantics.context import Site as Site
+from trainlint.semantics.immutable import immutable
 from trainlint.semantics.values import (
     NONE,
     UNKNOWN,
@@ -28,7 +29,6 @@ from trainlint.semantics.values import (
     Unknown,
     Value,
 )
-from trainlint.semantics.immutable import immutable
 from trainlint.semantics.vocabulary import (
     Confidence,
     Framework,

@@ -12,6 +12,7 @@ from trainlint.semantics import code
 from trainlint.semantics.facts import ModuleFacts
 from trainlint.semantics.immutable import immutable
 from trainlint.semantics.interest import Interest
+from trainlint.semantics.node_facts import NodeFacts
 from trainlint.semantics.project import (
     Arguments,
     Entry,
@@ -340,6 +341,7 @@ class Run:
     """What the files of the closure mention, once it was asked for."""
     rank_names: frozenset[str] = frozenset()
     """Names that the configuration says are true on one rank only."""
+    nodes: NodeFacts = field(default_factory=NodeFacts)
     bodies: dict[tuple[Path, int], code.Block] = field(default_factory=dict)
     resets: dict[tuple[Path, int], frozenset[str]] = field(default_factory=dict)
     name_flows: dict[tuple[Path, int], tuple[frozenset[str], frozenset[str]]] = field(default_factory=dict)

@@ -299,26 +299,20 @@ def _latches(frame: Frame, node: code.If) -> bool:
     tested = _lasting_names(frame, node.test)
     if not tested:
         return False
-    return bool(tested & (_assigned(node.body) | _assigned_by_calls(frame, node.body)))
-
-
-def _assigned(body: code.Block) -> set[str]:
-    """The dotted names that a block assigns."""
-    return {dotted(target) for item in code.walk(body) if isinstance(item, code.Assign) for target in item.targets}
+    assigned = frame.run.nodes.assigned(node.body)
+    return not tested.isdisjoint(assigned) or not tested.isdisjoint(_assigned_by_calls(frame, node.body))
 
 
 def _assigned_by_calls(frame: Frame, body: code.Block) -> set[str]:
     """The globals and the attributes of `self` that functions of the project assign which a block calls."""
     found: set[str] = set()
-    for item in code.walk(body):
-        if not isinstance(item, code.Call) or not isinstance(item.function, code.Name | code.Attribute):
-            continue
+    for item in frame.run.nodes.named_calls(body):
         callee = expressions.evaluate(frame, item.function)
         function = callee.function if isinstance(callee, Bound) else callee
         if isinstance(function, Function) and isinstance(function.define, code.Define):
             inside = frame.run.body(function.module, function.define.body)
             own = {name for one in inside if isinstance(one, code.Scope) and one.what == "global" for name in one.names}
-            found |= {path for path in _assigned(inside) if path in own or path.startswith("self.")}
+            found |= {path for path in frame.run.nodes.assigned(inside) if path in own or path.startswith("self.")}
     return found
 
 
@@ -583,7 +577,7 @@ def _turn(frame: Frame, node: code.For, item: Value) -> None:
     entered = dict(frame.variables)
     calls.assign(frame, node.target, item)
     run_block(frame, node.body)
-    if _join_turns(frame, entered) and _is_innermost(node.body):
+    if _join_turns(frame, entered) and _is_innermost(frame, node.body):
         calls.assign(frame, node.target, item)
         run_block(frame, node.body)
         _join_turns(frame, entered)
@@ -600,9 +594,9 @@ def _join_turns(frame: Frame, entered: dict[str, Value]) -> bool:
     return changed
 
 
-def _is_innermost(body: code.Block) -> bool:
+def _is_innermost(frame: Frame, body: code.Block) -> bool:
     """Whether a loop's body holds no loop: what one turn hands to the next matters there, and costs least."""
-    return not any(isinstance(item, code.For | code.While) for item in code.walk(body))
+    return not frame.run.nodes.holds_loop(body)
 
 
 _PLAIN = (Const, Host, Option, Test, Unknown)
@@ -624,7 +618,7 @@ def _while(frame: Frame, node: code.While) -> Leaves:
             test = expressions.evaluate(frame, node.test)
             tensors.branch_sync(frame, node.test, test)
             run_block(frame, node.body)
-            if not _join_turns(frame, entered) or not _is_innermost(node.body):
+            if not _join_turns(frame, entered) or not _is_innermost(frame, node.body):
                 break
     finally:
         frame.where = outer

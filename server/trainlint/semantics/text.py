@@ -18,7 +18,7 @@ def describe(node: code.Expression | None) -> str:
 def dotted(node: code.Expression) -> str:
     """`a.b.c` for a chain of names; empty for anything else."""
     if node.__class__ is code.Name:
-        return node.id  # type: ignore[union-attr]
+        return node.id
     if node.__class__ is not code.Attribute:
         return ""
     words: list[str] = []
