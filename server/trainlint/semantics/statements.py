@@ -261,9 +261,7 @@ def _if(frame: Frame, node: code.If) -> Leaves:
     known = _known_test(frame, node.test, test)
     if known is not None:
         return run_block(frame, node.body if known else node.orelse)
-    positive, negative = guards.classify(
-        node.test, lambda item: expressions.evaluate_quietly(frame, item), frame.run.rank_names
-    )
+    positive, negative = _kinds_of(frame, node.test, test)
     if not positive and _latches(frame, node):
         positive = (GuardKind.FIRST,)
     elif not positive:
@@ -292,6 +290,13 @@ def _if(frame: Frame, node: code.If) -> Leaves:
         return first if first is not Leaves.PROGRAM else second
     _guard_rest(frame, node, first, positive, negative)
     return Leaves.END
+
+
+def _kinds_of(frame: Frame, test: code.Expression, value: Value) -> tuple[tuple[GuardKind, ...], tuple[GuardKind, ...]]:
+    """The kinds of guard that a condition is, for both branches; a comparison has told with its value."""
+    if isinstance(value, Test) and isinstance(test, code.Compare):
+        return value.positive, value.negative
+    return guards.classify(test, lambda item: expressions.evaluate_quietly(frame, item), frame.run.rank_names)
 
 
 def _latches(frame: Frame, node: code.If) -> bool:
