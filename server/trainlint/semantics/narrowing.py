@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from trainlint.semantics import code, expressions
+from trainlint.semantics.immutable import replace
 from trainlint.semantics.state import Frame
 from trainlint.semantics.values import ARRAY, NUMBER, OBJECT, STRING, Choice, Reference, Tensor, Value
 
