@@ -71,14 +71,18 @@ def test_a_long_span_leaves_its_middle_out(desk: Desk) -> None:
     ]
 
 
-def test_a_long_line_is_cut_around_what_is_flagged(desk: Desk) -> None:
-    line = "x = " + "+ ".join(f"value_{number} " for number in range(200))
-    column = line.index("value_150") + 1
+@pytest.mark.parametrize(("values", "flagged"), [(150, 100), (900, 100), (900, 500), (900, 899)])
+def test_a_long_line_is_cut_around_what_is_flagged(desk: Desk, values: int, flagged: int) -> None:
+    line = "x = " + "+ ".join(f"value_{100 + number} " for number in range(values))
+    name = f"value_{flagged}"
+    column = line.index(name) + 1
     path = desk.write("train.py", line + "\n")
     desk.report(path, (1, column, 1, column + 9))
     shown, carets = desk.render("full").splitlines()[3:5]
     assert len(shown) < 200
-    assert shown[carets.index("^") : carets.rindex("^") + 1] == "value_150"
+    assert shown[carets.index("^") : carets.rindex("^") + 1] == name
+    last = 100 + values - 1
+    assert (shown.startswith("1 | ... "), shown.endswith(" ...")) == (flagged > 100, flagged < last)
 
 
 def test_source_code_cannot_steer_the_terminal(desk: Desk) -> None:

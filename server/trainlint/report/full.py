@@ -16,6 +16,8 @@ LONGEST_EXCERPT = 4
 WIDEST_LINE = 160
 """Characters of a source line that are shown; a longer line is cut around what is flagged."""
 
+_LONG_LINE = 10 * WIDEST_LINE
+
 FIX_NOTES = {
     Applicability.SAFE: "safe: `--fix` applies it",
     Applicability.UNSAFE: "unsafe: `--fix --unsafe-fixes` applies it",
@@ -75,6 +77,11 @@ def _flagged_part(reported: Reported, row: int, text: str) -> tuple[int, int]:
 
 def _underlined(text: str, start: int, end: int) -> tuple[str, str]:
     """Return the line as it is shown and the carets below it, aligned by terminal columns."""
+    # What is far off is left out before columns are counted, which takes time for a line of a megabyte.
+    first = max(0, start - WIDEST_LINE) if len(text) > _LONG_LINE else 0
+    last = start + 2 * WIDEST_LINE if len(text) > _LONG_LINE else len(text)
+    ends_early = last < len(text)
+    text, start, end = text[first:last], start - first, min(end, last) - first
     expanded, start_shown = expand_tabs(text, start)
     _, end_shown = expand_tabs(text, end)
     code = printable(expanded)
@@ -82,7 +89,8 @@ def _underlined(text: str, start: int, end: int) -> tuple[str, str]:
     visible = code[cut : cut + WIDEST_LINE]
     before = display_width(visible[: start_shown - cut])
     flagged = visible[start_shown - cut : end_shown - cut]
-    left, right = "... " if cut else "", " ..." if cut + WIDEST_LINE < len(code) else ""
+    left = "... " if first or cut else ""
+    right = " ..." if ends_early or cut + WIDEST_LINE < len(code) else ""
     return left + visible + right, " " * (len(left) + before) + "^" * max(1, display_width(flagged))
 
 
