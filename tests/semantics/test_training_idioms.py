@@ -700,6 +700,11 @@ RESUMING = {
         "GPT2LMHeadModel.from_pretrained(args.start) if args.start else GPT2LMHeadModel(GPT2Config())",
         Known.UNKNOWN,
     ),
+    "by the module that defines the model": (
+        "transformers.modeling_gpt2.GPT2LMHeadModel.from_pretrained(args.start) if args.start "
+        "else transformers.modeling_gpt2.GPT2LMHeadModel(config=GPT2Config())",
+        Known.UNKNOWN,
+    ),
     "from nothing": ("GPT2LMHeadModel(GPT2Config())", Known.NO),
     "from published weights": ("GPT2LMHeadModel.from_pretrained(args.start)", Known.NO),
 }
@@ -710,6 +715,7 @@ def test_whether_a_script_goes_on_with_what_it_saved(model: str, resumed: Known)
     text = f"""
 import argparse
 import torch
+import transformers
 from transformers import GPT2Config, GPT2LMHeadModel
 parser = argparse.ArgumentParser()
 parser.add_argument("--start", default="")

@@ -503,7 +503,7 @@ TENSOR_PACKAGES = {
 }
 MODULE_FACTORIES = re.compile(
     r"^(torchvision\.models\.(\w+\.)*\w+|timm\.create_model|timm\.models\.(\w+\.)*create_model|torch\.hub\.load|transformers\.(\w+\.)*\w*(Model|For[A-Z]\w*|Encoder|Decoder)\.(from_pretrained|from_config)"
-    r"|transformers\.(AutoModel\w*|\w*(Model|For[A-Z]\w+))|segmentation_models_pytorch\.\w+|segmentation_models_pytorch\.create_model|monai\.networks\.(\w+\.)*[A-Z]\w*|diffusers\.\w+Model(\.from_pretrained|\.from_config)?"
+    r"|transformers\.(\w+\.)*(AutoModel\w*|[A-Z]\w*(Model|For[A-Z]\w+))|segmentation_models_pytorch\.\w+|segmentation_models_pytorch\.create_model|monai\.networks\.(\w+\.)*[A-Z]\w*|diffusers\.\w+Model(\.from_pretrained|\.from_config)?"
     r"|open_clip\.create_model|peft\.get_peft_model|peft\.PeftModel\.from_pretrained|unsloth\.\w+|efficientnet_pytorch\.EfficientNet\.\w+|sentence_transformers\.SentenceTransformer"
     r"|torchvision\.ops\.[A-Z]\w*|torchaudio\.models\.\w+|fairseq\.models\.\w+|lpips\.LPIPS|transformers\.\w+LMHeadModel(\.from_pretrained)?|torch\.jit\.(load|script|trace)|torch\.compile)$"
 )
