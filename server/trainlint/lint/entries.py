@@ -26,18 +26,19 @@ _REACHED_KIND = "reached"
 _FINDINGS_KIND = "entry"
 _DIGEST_BYTES = 16
 _T = TypeVar("_T", Walked, EntryFindings)
-WORTHWHILE_S = 0.5
+WORTHWHILE_S = 1.0
 """Processor time that what is left must be likely to take before other processes help: starting them, and having each
-decode what it walks, costs about half of that."""
+decode what it walks, costs a quarter of that."""
 
 
 class Runs:
     """Walks entry points, each at most once before its findings are asked for: in this process, until so much is left
     that others are worth starting. How long a walk takes shows only once some are done."""
 
-    def __init__(self, component: Component, jobs: int, cost: Callable[[Path], int]) -> None:
+    def __init__(self, component: Component, jobs: int, size: Callable[[Path], int]) -> None:
         self._jobs = jobs
-        self._cost = cost
+        self._linker = component.linker
+        self._size = size
         self._here = EntryRuns(component)
         self._pool: PooledRuns | None = None
         self._spent_s = 0.0
@@ -45,14 +46,14 @@ class Runs:
     def walk_all(self, entries: list[Path]) -> Iterator[tuple[Path, Walked]]:
         """Walk entry points; yield what that tells, in any order."""
         left = deque(entries)
-        yield from self._while_short(left, self._here.walk)
+        yield from self._while_short(left, self._here.walk, self._closure_size)
         if left:
             yield from self._started(len(left)).walk_all(list(left))
 
     def all_findings(self, reached: Mapping[Path, frozenset[FunctionKey]]) -> Iterator[tuple[Path, EntryFindings]]:
         """Yield the findings of entry points, in any order, given what is reached in the files that each owns."""
         left = deque(reached)
-        yield from self._while_short(left, lambda entry: self._here.findings(entry, reached[entry]))
+        yield from self._while_short(left, lambda entry: self._here.findings(entry, reached[entry]), self._owned_size)
         if left:
             yield from self._started(len(left)).all_findings({entry: reached[entry] for entry in left})
 
@@ -61,28 +62,38 @@ class Runs:
         if self._pool is not None:
             self._pool.close()
 
-    def _while_short(self, left: deque[Path], do: Callable[[Path], _T]) -> Iterator[tuple[Path, _T]]:
-        """Do it here, and take from `left`, until other processes are worth it."""
-        before, count = self._spent_s, len(left)
-        while left and not self._is_much(self._spent_s - before, count - len(left), len(left)):
-            started = time.process_time()
+    def _while_short(
+        self, left: deque[Path], do: Callable[[Path], _T], size_of: Callable[[Path], int]
+    ) -> Iterator[tuple[Path, _T]]:
+        """Do it here, and take from `left`, until what is left is worth other processes, if it takes as long for its
+        size as what is done."""
+        before_s, size_left, size_done = self._spent_s, sum(map(size_of, left)), 0
+        while left and self._pool is None:
+            is_known = self._spent_s >= WORTHWHILE_S / 2
+            is_much = (self._spent_s - before_s) * size_left >= WORTHWHILE_S * size_done
+            if self._jobs > 1 and len(left) > 1 and is_known and is_much:
+                break
+            started_s = time.process_time()
             entry = left.popleft()
             done = do(entry)
-            self._spent_s += time.process_time() - started
+            size_done += size_of(entry)
+            size_left -= size_of(entry)
+            self._spent_s += time.process_time() - started_s
             yield entry, done
 
-    def _is_much(self, spent_s: float, done: int, left: int) -> bool:
-        """Whether what is left, if it takes as long as what is done, is worth other processes."""
-        if self._pool is not None:
-            return True
-        known = self._spent_s >= WORTHWHILE_S / 2
-        return self._jobs > 1 and left > 1 and known and spent_s * left >= WORTHWHILE_S * done
+    def _closure_size(self, entry: Path) -> int:
+        """Bytes of source that an entry point imports: what walking it is likely to cost."""
+        return sum(map(self._size, self._linker.closure(entry)))
+
+    def _owned_size(self, entry: Path) -> int:
+        """Bytes of source that an entry point owns: what completing its walk is likely to cost."""
+        return sum(map(self._size, self._linker.owned[entry]))
 
     def _started(self, entries: int) -> PooledRuns:
         if self._pool is None:
             from trainlint.lint.entry_workers import PooledRuns
 
-            self._pool = PooledRuns(self._here, min(self._jobs, entries), self._cost)
+            self._pool = PooledRuns(self._here, min(self._jobs, entries), self._closure_size)
         return self._pool
 
 
@@ -101,17 +112,13 @@ class EntryPoints:
 
     def findings(self, jobs: int) -> list[EntryFindings]:
         """Return what is found, in the order of the entry points, walking with at most `jobs` processes."""
-        runs = Runs(self.component, jobs, self.cost)
+        runs = Runs(self.component, jobs, lambda path: len(self.files.file(path).data))
         try:
             walked = self._walked(runs)
             reached = self._reached_in_owned(walked)
             return self._found(reached, runs)
         finally:
             runs.close()
-
-    def cost(self, entry: Path) -> int:
-        """Bytes of source in the import closure of an entry point: what walking it is likely to cost."""
-        return sum(len(self.files.file(path).data) for path in self.linker.closure(entry))
 
     # ------------------------------------------------------------------------------------------------------- walks
 
