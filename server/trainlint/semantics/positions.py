@@ -44,7 +44,11 @@ UNPLACED = Unplaced()
 
 
 class Printer(CodegenState):
-    """Notes the span of each node that libcst prints through it, starting at `row` and `column`."""
+    """Notes the span of each node that libcst prints through it, starting at `row` and `column`.
+
+    The span of a comma or a colon leaves out the space behind it. Those of whitespace mean nothing, since one node may
+    stand for equal whitespace in several places.
+    """
 
     def __init__(self, module: cst.Module, row: int = 1, column: int = 0) -> None:
         super().__init__(module.default_indent, module.default_newline)
@@ -52,6 +56,10 @@ class Printer(CodegenState):
         self.column = column
         self.spans: dict[cst.CSTNode, Span] = {}
         self._starts: list[tuple[int, int]] = []
+        self._last_start = row, column
+        """Start of the node that was printed last."""
+        self._behind_bracket: dict[cst.CSTNode, tuple[int, int]] = {}
+        """For the first argument of each call, the place right behind the opening bracket."""
 
     def add_indent_tokens(self) -> None:
         for token in self.indent_tokens:
@@ -70,19 +78,24 @@ class Printer(CodegenState):
 
     def before_codegen(self, node: cst.CSTNode) -> None:
         self._starts.append((self.row, self.column))
+        if node.__class__ is cst.Arg:
+            self._behind_bracket[node] = self._last_start
 
     def after_codegen(self, node: cst.CSTNode) -> None:
         start = self._starts.pop()
-        if node not in self.spans:
+        if node.__class__ in _FOLLOWED_BY_SPACE:
+            self.spans[node] = (*start, *self._last_start)
+        elif node not in self.spans:
             self.spans[node] = (*start, self.row, self.column)
         if node.__class__ is cst.Call:
             self._widen_generator(node)
+        self._last_start = start
 
     def _widen_generator(self, call: cst.Call) -> None:
         """Give a generator expression that is a call's only argument, and has no brackets, those of the call."""
         value = call.args[0].value if len(call.args) == 1 else None
         if isinstance(value, cst.GeneratorExp) and not value.lpar:
-            row, column = self.spans[call.whitespace_before_args][:2]
+            row, column = self._behind_bracket[call.args[0]]
             self.spans[value] = (row, column - 1, *self.spans[call][2:])
 
     @contextmanager
@@ -134,12 +147,8 @@ def printed_span(spans: dict[cst.CSTNode, Span], node: Any) -> Span:
 def _slice_end(spans: dict[cst.CSTNode, Span], node: cst.Slice) -> tuple[int, int]:
     """Where a slice without a step ends: at its last colon or upper bound, without the space behind a colon."""
     if isinstance(node.second_colon, cst.Colon):
-        row, column = spans[node.second_colon.whitespace_before][2:]
-        return row, column + 1
-    if node.upper is not None:
-        return spans[node][2:]
-    row, column = spans[node.first_colon.whitespace_before][2:]
-    return row, column + 1
+        return spans[node.second_colon][2:]
+    return spans[node][2:] if node.upper is not None else spans[node.first_colon][2:]
 
 
 def printed_end(spans: dict[cst.CSTNode, Span], element: cst.SubscriptElement) -> tuple[int, int]:
@@ -147,8 +156,8 @@ def printed_end(spans: dict[cst.CSTNode, Span], element: cst.SubscriptElement) -
     comma = element.comma
     if not isinstance(comma, cst.Comma):
         return (printed_span(spans, element.slice) if isinstance(element.slice, cst.Slice) else spans[element])[2:]
-    row, column = spans[comma.whitespace_before][2:]
-    return row, column + 1
+    return spans[comma][2:]
 
 
+_FOLLOWED_BY_SPACE = {cst.Comma, cst.Colon}
 _OWN_BRACKETS = {cst.Tuple, cst.GeneratorExp}
