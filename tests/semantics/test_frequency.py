@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from marked_programs import check, plain, program, table
 
+from trainlint.lint.analyze import analyze
+
 LOOPS = {
     "the body of a step loop, of the epoch loop around it, and what stands outside": plain("""
         print("start")  # runs: once setup
@@ -1224,3 +1226,19 @@ def test_generators(files: str) -> None:
 @table(SAMPLES)
 def test_samples_and_batches(files: str) -> None:
     check(program({"train.py": files}))
+
+
+def test_a_message_tells_evaluation_from_training() -> None:
+    text = plain("""
+        model.eval()
+        with torch.no_grad():
+            for images, labels in val_loader:
+                print(model(images.to(device)).sum())
+        for images, labels in train_loader:
+            loss = criterion(model(images.to(device)), labels.to(device))
+            loss.backward()
+            optimizer.step()
+            print("trained")
+        """)
+    phrases = [report.context.phrase for report in analyze({"train.py": text}).reports]
+    assert phrases == ["at every step of evaluation", "at every training step"]

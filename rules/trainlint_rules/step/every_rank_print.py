@@ -312,7 +312,7 @@ class EveryRankPrint(Rule):
             if _runs_on_several_ranks(report) and _repeats(report) and not _one_rank_speaks(report):
                 yield self.finding(
                     report,
-                    f"{quote(report.text)} writes the same line on every rank, {report.context.frequency.phrase}",
+                    f"{quote(report.text)} writes the same line on every rank, {report.context.phrase}",
                     help="Print on one rank: put it under `rank == 0`",
                     confidence=_confidence(report),
                 )

@@ -104,6 +104,15 @@ class Context:
         )
 
     @property
+    def phrase(self) -> str:
+        """How messages say how often it runs: "`print(x)` writes a line at every training step"."""
+        return "at every step of evaluation" if self._evaluates else self.frequency.phrase
+
+    @property
+    def _evaluates(self) -> bool:
+        return self.region is Region.EVALUATION and self.frequency is Frequency.PER_STEP
+
+    @property
     def why(self) -> str:
         """Why it runs as often as it does, for the reader: the loop and the calls that lead to it."""
         words = {
@@ -113,7 +122,7 @@ class Context:
             Frequency.PER_EPOCH: "runs once per epoch",
             Frequency.ONCE: "runs once",
         }
-        text = words[self.frequency]
+        text = "runs at every step of evaluation" if self._evaluates else words[self.frequency]
         if self.loop is not None:
             text += f" of the loop at {self.loop.path.name}:{self.loop.row}"
         if len(self.path) > 1:
