@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import random
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,9 @@ import pytest
 from projects_on_disk import TRAINING, lines, run, write
 
 from trainlint.lint import component, entries, entry_workers, workers
+from trainlint.lint.cache import FILE, FOLDER
 from trainlint.lint.component import EntryFindings, FunctionKey, Walked
+from trainlint.lint.extraction import Extraction
 
 SECOND = {
     "finetune.py": """
@@ -180,6 +183,32 @@ def test_an_entry_point_is_walked_again_if_another_stops_reaching_its_functions(
     edit(project / "train.py", "lib.numbers.unused(1)", "")
     told(project, cache=True)
     assert "finetune.py" in walked  # which owns lib/numbers.py, being the first that asks whether it is started
+
+
+def test_code_is_read_of_what_is_walked_again_only(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(project, cache=True)
+    read: list[str] = []
+    code_of = Extraction._code_of
+
+    def noting(self: Extraction, path: Path) -> str:
+        read.append(path.name)
+        return code_of(self, path)
+
+    monkeypatch.setattr(Extraction, "_code_of", noting)
+    edit(project / "probe_loader.py", "Net()(batch.cuda())", "Net()(batch.cuda(non_blocking=True))")
+    told(project, cache=True)
+    assert sorted(read) == ["model.py", "probe_loader.py"]
+
+
+@pytest.mark.parametrize("kind", ["facts", "code"])
+def test_what_is_missing_of_a_file_is_extracted_again(project: Path, kind: str) -> None:
+    from_nothing = told(project)
+    run(project, cache=True)
+    with sqlite3.connect(project / FOLDER / FILE) as connection:
+        kinds = {kind, "findings", "entry", "reached"}
+        connection.executemany("DELETE FROM entries WHERE kind = ?", [(one,) for one in kinds])
+    connection.close()
+    assert told(project, cache=True) == from_nothing
 
 
 # ------------------------------------------------------------------------------------------------------------ processes

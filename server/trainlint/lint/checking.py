@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainlint.lint.extraction import FACTS_KIND, Extraction
+from trainlint.lint.extraction import CODE_KIND, FACTS_KIND, Extraction
 from trainlint.lint.file_reports import NOTHING, FileReports
 from trainlint.lint.projects import ProjectFiles
 from trainlint.lint.result import Reported, Withheld
@@ -145,7 +145,8 @@ class ProjectCheck:
                 del self.checked.findings[before:], self.checked.withheld[withheld_before:]
                 return False
         if not task.plain:
-            self.cache.note_use(FACTS_KIND, map(self.files.content_key, task.component))
+            for kind in (FACTS_KIND, CODE_KIND):
+                self.cache.note_use(kind, map(self.files.content_key, task.component))
         return True
 
     # ----------------------------------------------------------------------------------------------------- analysis

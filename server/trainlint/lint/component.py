@@ -79,6 +79,11 @@ class Component:
     def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in vars(self).items() if name not in ("linker", "rules")}
 
+    def read_code(self) -> None:
+        """Have the code of all files in memory: what is read later than that, other processes cannot read."""
+        for facts in self.facts.values():
+            facts.lines[:0]
+
     @cached_property
     def linker(self) -> Linker:
         return Linker(self.facts, self.options)

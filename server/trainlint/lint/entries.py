@@ -93,6 +93,7 @@ class Runs:
         if self._pool is None:
             from trainlint.lint.entry_workers import PooledRuns
 
+            self._here.component.read_code()
             self._pool = PooledRuns(self._here, min(self._jobs, entries), self._closure_size)
         return self._pool
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from trainlint.semantics.facts import LeftOut, ModuleFacts
 
 FACTS_KIND = "facts"
+CODE_KIND = "code"
+"""The code of a file, which is read once it is walked; its facts tell what there is to walk."""
 _BROKEN = "!"
 """Starts what is stored in place of the facts of a file that does not parse."""
 _LIMITED = "?"
@@ -90,13 +92,28 @@ class Extraction:
 
     def _facts_of(self, path: Path, stored: str | None) -> ModuleFacts | None:
         found = None if stored is None else self._decoded(path, stored)
-        if found is None and self.outcome(path) is None and (text := self.text(path)) is not None:
-            from trainlint.lint.workers import Extracted, outcome_of
-
-            outcome = outcome_of(text)
-            self._keep(path, outcome)
-            return self._decoded(path, outcome.facts) if isinstance(outcome, Extracted) else None
+        if found is None and self.outcome(path) is None:
+            self._extract_again(path)
+            header = self.cache.get(FACTS_KIND, self.files.content_key(path))
+            return None if header is None else self._decoded(path, header)
         return found
+
+    def _code_of(self, path: Path) -> str:
+        """The code that follows the header of a file's facts."""
+        key = self.files.content_key(path)
+        stored = self.cache.get(CODE_KIND, key)
+        if stored is None:
+            self._extract_again(path)
+            stored = self.cache.get(CODE_KIND, key)
+        return stored or ""
+
+    def _extract_again(self, path: Path) -> None:
+        """Extract the facts of a file of which a part is missing in the cache."""
+        text = self.text(path)
+        if text is not None:
+            from trainlint.lint.workers import outcome_of
+
+            self._keep(path, outcome_of(text))
 
     def _decoded(self, path: Path, stored: str) -> ModuleFacts | None:
         """What was stored; None, with an outcome, for a file that does not parse, without one if it was damaged."""
@@ -106,7 +123,7 @@ class Extraction:
             if stored.startswith((_BROKEN, _LIMITED)):
                 self._outcomes[self.files.file(path).digest] = _without_facts(stored)
                 return None
-            facts = ModuleFacts.load(stored)
+            facts = ModuleFacts.load_lazily(stored, lambda: self._code_of(path))
             if facts.left_out:
                 self._left_out[self.files.file(path).digest] = facts.left_out
             return facts
@@ -118,7 +135,11 @@ class Extraction:
 
         key = self.files.content_key(path)
         if isinstance(outcome, Extracted):
-            self.cache.put(FACTS_KIND, key, outcome.facts)
+            from trainlint.semantics.facts import split
+
+            header, code = split(outcome.facts)
+            self.cache.put(FACTS_KIND, key, header)
+            self.cache.put(CODE_KIND, key, code)
         else:
             self._outcomes[self.files.file(path).digest] = outcome
             if isinstance(outcome, Broken):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 from trainlint.semantics import code
 
-FORMAT = 2
+FORMAT = 3
 """Raised whenever the lowered code or the layout below changes, so that older caches are not read."""
 
 
@@ -46,6 +47,40 @@ class LeftOut(NamedTuple):
     """What it does that is beyond the limits of the analysis: "brackets nest deeper than 150 levels"."""
 
 
+class LazyLines(Sequence[str]):
+    """The lines of a text that is read once the first of them is asked for."""
+
+    def __init__(self, read: Callable[[], str], count: int) -> None:
+        self._read = read
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[str]: ...
+    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
+        return self._lines[index]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._lines)
+
+    def __reduce__(self) -> tuple[type[tuple[str, ...]], tuple[tuple[str, ...]]]:
+        """Another process is sent the lines themselves."""
+        return tuple, (self._lines,)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and self._lines == tuple(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @cached_property
+    def _lines(self) -> tuple[str, ...]:
+        return tuple(self._read().split("\n")) if self._count else ()
+
+
 @dataclass(frozen=True)
 class ModuleFacts:
     """One file, lowered. `units` and `bodies` are lines of JSON that `unit` and `body` decode."""
@@ -57,7 +92,9 @@ class ModuleFacts:
     imports: tuple[ImportedModule, ...]
     mentions: frozenset[str]
     """Names among `extract.WATCHED` that module-level code names; those of functions stand with them."""
-    lines: tuple[str, ...] = field(repr=False)
+    starts: bool
+    """Whether module-level code asks whether the file is `__main__`."""
+    lines: Sequence[str] = field(repr=False)
     """JSON of each top-level statement, then of each function's body."""
     left_out: tuple[LeftOut, ...] = ()
     """Statements that stand for nothing here, since they were not analysed."""
@@ -76,12 +113,13 @@ class ModuleFacts:
         return self.mentions.union(*(function.mentions for function in self.functions))
 
     def dump(self) -> str:
-        """Write the facts as lines of JSON: a header, then `lines`."""
+        """Write the facts as lines of JSON: a header, which tells what is in the file, then `lines`, its code."""
         header = [
             [[f.qualname, f.row, sorted(f.mentions)] for f in self.functions],
             self.unit_rows,
             [[i.module, i.level, i.names] for i in self.imports],
             sorted(self.mentions),
+            self.starts,
             self.left_out,
         ]
         return "\n".join((json.dumps(header, separators=(",", ":")), *self.lines))
@@ -93,22 +131,39 @@ class ModuleFacts:
         Raises:
             ValueError: the text is not what `dump` writes.
         """
-        first, *lines = text.split("\n")
+        header, code_text = split(text)
+        return cls.load_lazily(header, lambda: code_text, code_text.count("\n") + 1 if code_text else 0)
+
+    @classmethod
+    def load_lazily(cls, header: str, read_code: Callable[[], str], lines: int | None = None) -> ModuleFacts:
+        """Read the header that `dump` wrote, and what follows it once somebody asks for code.
+
+        Raises:
+            ValueError: the text is not what `dump` writes, or is followed by another number of `lines` than it says.
+        """
         try:
-            functions, unit_rows, imports, mentions, left_out = _header(json.loads(first))
+            functions, unit_rows, imports, mentions, starts, left_out = _header(json.loads(header))
         except (TypeError, IndexError, KeyError) as error:
             raise ValueError(f"not a facts file: {error}") from error
-        if len(lines) != len(unit_rows) + len(functions):
+        count = len(unit_rows) + len(functions)
+        if lines not in (None, count):
             raise ValueError("not a facts file: lines are missing")
-        return cls(functions, unit_rows, imports, mentions, tuple(lines), left_out)
+        return cls(functions, unit_rows, imports, mentions, starts, LazyLines(read_code, count), left_out)
+
+
+def split(text: str) -> tuple[str, str]:
+    """Part what `ModuleFacts.dump` wrote: the header, the code."""
+    header, _, code_text = text.partition("\n")
+    return header, code_text
 
 
 def _header(array: Any) -> tuple[Any, ...]:
-    functions, unit_rows, imports, mentions, left_out = array
+    functions, unit_rows, imports, mentions, starts, left_out = array
     return (
         tuple(FunctionSummary(qualname, row, frozenset(names)) for qualname, row, names in functions),
         tuple(unit_rows),
         tuple(ImportedModule(module, level, tuple(names)) for module, level, names in imports),
         frozenset(mentions),
+        bool(starts),
         tuple(LeftOut(row, why) for row, why in left_out),
     )

@@ -232,7 +232,7 @@ class Linker:
         """Choose the entry points, and for each file the first of them whose closure holds it."""
         ordered = sorted(self.files)
         imported = frozenset().union(*self.imports.values())
-        mains = [path for path in ordered if self._is_main(path)]
+        mains = [path for path in ordered if self.files[path].starts]
         is_main = set(mains)
         candidates = mains + [path for path in ordered if path not in imported and path not in is_main]
         entries: list[Path] = []
@@ -247,10 +247,6 @@ class Linker:
             taken |= closure
             entries.append(path)
         return entries
-
-    def _is_main(self, path: Path) -> bool:
-        facts = self.files[path]
-        return any('"__name__"' in line and '"__main__"' in line for line in facts.lines[: len(facts.unit_rows)])
 
     def _run_entry(self, path: Path) -> Run:
         run = Run(

@@ -155,6 +155,7 @@ class Lowering:
             tuple(rows),
             tuple(self._imports),
             frozenset(self._mentions),
+            any('"__name__"' in line and '"__main__"' in line for line in lines),
             (*lines, *self._bodies),
         )
         # The tables hold methods of this object: a cycle that would keep the tree while the collector is off.
