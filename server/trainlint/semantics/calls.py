@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from trainlint.semantics import (
@@ -18,17 +17,10 @@ from trainlint.semantics import (
     statements,
     tensors,
 )
+from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
-from trainlint.semantics.project import Arguments, EvaluationForward, Site, SyncKind
-from trainlint.semantics.state import (
-    DEEPEST_CALL,
-    MOST_STATEMENTS,
-    Frame,
-    ModuleState,
-    Role,
-    Standing,
-    Where,
-)
+from trainlint.semantics.project import EvaluationForward, Site, SyncKind
+from trainlint.semantics.state import DEEPEST_CALL, MOST_STATEMENTS, Frame, ModuleState, Role, Standing, Where
 from trainlint.semantics.text import dotted
 from trainlint.semantics.values import (
     NONE,
@@ -58,6 +50,7 @@ from trainlint.semantics.values import (
     Value,
     is_reference,
     join,
+    join_all,
 )
 from trainlint.semantics.vocabulary import GradMode, GuardKind, Place
 
@@ -80,42 +73,6 @@ SETTINGS_METHODS = {
     "print",
 }
 T = TypeVar("T")
-
-
-@dataclass(slots=True)
-class Given:
-    """The evaluated arguments of a call."""
-
-    positional: list[Value]
-    keywords: dict[str, Value] = field(default_factory=dict)
-    complete: bool = True
-    spread: bool = False
-    nodes: tuple[code.Argument, ...] = ()
-
-    def arguments(self, name: str = "") -> Arguments:
-        """As records keep them: positional ones by parameter name where the callee is known."""
-        named = dict(self.keywords)
-        for parameter, value in zip(library.PARAMETERS.get(name, ()), self.positional, strict=False):
-            named.setdefault(parameter, value)
-        return Arguments(named, tuple(self.positional), self.complete, self.spread)
-
-    def get(self, name: str, position: int) -> Value | None:
-        """The argument for a parameter, by its name or its position; None where the call leaves it out."""
-        if name in self.keywords:
-            return self.keywords[name]
-        return self.positional[position] if position < len(self.positional) else None
-
-    def all(self) -> list[Value]:
-        """The values of all arguments, in the order of the call."""
-        return [*self.positional, *self.keywords.values()]
-
-
-def join_all(values: Iterable[Value]) -> Value:
-    """What a value may be that is any of several; UNKNOWN for none."""
-    result: Value | None = None
-    for value in values:
-        result = value if result is None else join(result, value)
-    return UNKNOWN if result is None else result
 
 
 def evaluate_call(frame: Frame, node: code.Call) -> Value:

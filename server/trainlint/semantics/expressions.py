@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trainlint.semantics import calls, classes, code, guards, library, naming, narrowing, tensors
+from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import Loader, SyncKind
 from trainlint.semantics.state import Frame, ModuleState, Standing
@@ -41,6 +42,7 @@ from trainlint.semantics.values import (
     Value,
     is_reference,
     join,
+    join_all,
     options,
 )
 from trainlint.semantics.vocabulary import GuardKind, Known, Place
@@ -151,7 +153,7 @@ def _instance_attribute(frame: Frame, base: Instance, name: str) -> Value:
         return _instance_attribute(frame, base, name)
     if isinstance(member, Function):
         if any(is_reference(decorator, "property", "functools.cached_property") for decorator in member.decorators):
-            return calls.call_function(frame, member, calls.Given([base]), None)
+            return calls.call_function(frame, member, Given([base]), None)
         return classes.bind(member, base)
     if member is not None:
         return member
@@ -351,7 +353,7 @@ def item_at(frame: Frame, base: Value, key: Value) -> Value:
             value = base.get(key.value)
             return infer(frame, key.value, key.value) if isinstance(value, Unknown) else value
         values = [value for _, value in base.items] + ([base.rest] if base.rest is not None else [])
-        return calls.join_all(values)
+        return join_all(values)
     if isinstance(base, Listing):
         return base.item
     if isinstance(base, Option):
@@ -361,7 +363,7 @@ def item_at(frame: Frame, base: Value, key: Value) -> Value:
     if isinstance(base, Instance):
         member = classes.find_member(base.cls, "__getitem__")
         if isinstance(member, Function):
-            return calls.call_function(frame, member, calls.Given([base, key]), None)
+            return calls.call_function(frame, member, Given([base, key]), None)
     if isinstance(base, Host):
         return base if base.kind == "array" else UNKNOWN
     return UNKNOWN
@@ -404,7 +406,7 @@ def _any_function(frame: Frame, module: ModuleState, key: Value) -> Value:
             found.append(value)
     functions = [value for value in found if isinstance(value, Function)]
     chosen = functions or found
-    return calls.join_all(chosen) if 0 < len(chosen) <= MOST_OPTIONS else UNKNOWN
+    return join_all(chosen) if 0 < len(chosen) <= MOST_OPTIONS else UNKNOWN
 
 
 def _slice(frame: Frame, node: code.Slice) -> Value:
@@ -481,10 +483,10 @@ def _boolean(frame: Frame, node: code.Boolean) -> Value:
     if positive or negative:
         return Test(positive, negative, "")
     if node.op == "or" and values and isinstance(values[0], Const | Option):
-        return calls.join_all(values[1:]) if values[0] == NONE else calls.join_all(values)
+        return join_all(values[1:]) if values[0] == NONE else join_all(values)
     if all(isinstance(value, Const | Host | Option | Test) for value in values):
         return NUMBER
-    return values[-1] if node.op == "and" else calls.join_all(values)
+    return values[-1] if node.op == "and" else join_all(values)
 
 
 def evaluate_quietly(frame: Frame, node: code.Expression) -> Value:
@@ -613,7 +615,7 @@ def _sequence(frame: Frame, node: code.Sequence) -> Value:
         return Tuple(tuple(items))
     if not items:
         return Listing(UNKNOWN, growing=True)
-    return Listing(calls.join_all(items), growing=node.kind == "list")
+    return Listing(join_all(items), growing=node.kind == "list")
 
 
 def _mapping(frame: Frame, node: code.Mapping) -> Value:

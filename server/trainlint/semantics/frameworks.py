@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from trainlint.semantics import calls, classes, code, methods, tensors
+from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import Loader, ReportKind
 from trainlint.semantics.state import Frame, Role, Where
@@ -26,12 +26,10 @@ from trainlint.semantics.values import (
     Tensor,
     Tuple,
     Value,
+    join_all,
     options,
 )
 from trainlint.semantics.vocabulary import Framework, GradMode, Known, Place
-
-if TYPE_CHECKING:
-    from trainlint.semantics.calls import Given
 
 
 def _own(frame: Frame, framework: Framework) -> None:
@@ -58,7 +56,7 @@ def run_as(
     frame.where = Where(root=root, calls=outer.calls[:1], grad=grad)
     target, receiver = (function.function, [function.receiver]) if isinstance(function, Bound) else (function, [])
     try:
-        given = calls.Given([*receiver, *arguments], complete=bool(arguments))
+        given = Given([*receiver, *arguments], complete=bool(arguments))
         result = calls.call_function(frame, target, given, None)
         return (
             calls.item_of(frame, result)
@@ -122,7 +120,7 @@ def _run_item_function(frame: Frame, value: Value, role: Role) -> None:
             outer = frame.where
             frame.where = Where(root=frame.run.root(role), calls=outer.calls[:1])
             calls.call_function(
-                frame, bound, calls.Given([*value.arguments, samples], dict(value.keywords), complete=False), None
+                frame, bound, Given([*value.arguments, samples], dict(value.keywords), complete=False), None
             )
             frame.where = outer
     elif isinstance(value, Function | Bound):
@@ -154,7 +152,7 @@ def _prepared(frame: Frame, value: Value, framework: Framework) -> Value:
     if isinstance(value, Object) and value.type == "torch.nn.Module":
         return replace(value, place=Place.DEVICE)
     if isinstance(value, Choice):
-        return calls.join_all(_prepared(frame, option, framework) for option in value.options)
+        return join_all(_prepared(frame, option, framework) for option in value.options)
     return value
 
 
@@ -163,7 +161,7 @@ def _prepare(frame: Frame, given: Given, framework: Framework) -> Value:
     if not values:
         return UNKNOWN
     if not given.complete:
-        return Listing(calls.join_all(values))
+        return Listing(join_all(values))
     return values[0] if len(values) == 1 else Tuple(tuple(values))
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from trainlint.semantics import calls, classes, code, contexts, frameworks, library, names, naming, records, statements
+from trainlint.semantics.arguments import Given
 from trainlint.semantics.context import Context
 from trainlint.semantics.facts import ModuleFacts
 from trainlint.semantics.immutable import replace
@@ -394,7 +395,7 @@ class Linker:
             return True
         if any(library.HF_TRAINERS.match(base) for base in bases) and id(receiver) not in frame.run.datasets_seen:
             frame.run.datasets_seen.add(id(receiver))
-            frameworks.use_hf_trainer(frame, calls.Given([]), receiver)
+            frameworks.use_hf_trainer(frame, Given([]), receiver)
         return False
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from trainlint.semantics import (
     calls,
@@ -18,6 +17,7 @@ from trainlint.semantics import (
     records,
     tensors,
 )
+from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import Call, Loader, Report, ReportKind, SyncKind, Tokenization, TokenizerWork
 from trainlint.semantics.state import Frame, Role, WrappedModel
@@ -47,14 +47,12 @@ from trainlint.semantics.values import (
     Value,
     is_reference,
     join,
+    join_all,
     options,
 )
 from trainlint.semantics.vocabulary import GradMode, Place
 
-if TYPE_CHECKING:
-    from trainlint.semantics.calls import Given
-
-Handler = Callable[[Frame, "Object", str, "Given", "code.Call | None"], Value]
+Handler = Callable[[Frame, Object, str, Given, code.Call | None], Value]
 
 
 # --------------------------------------------------------------------------------------------------------- records
@@ -78,7 +76,13 @@ def record_call(frame: Frame, name: str, given: Given, node: code.Call | None, r
 
 
 def record_report(
-    frame: Frame, kind: ReportKind, name: str, given: Given, node: code.Call | None, *, rank_aware: bool = False
+    frame: Frame,
+    kind: ReportKind,
+    name: str,
+    given: Given,
+    node: code.Call | None,
+    *,
+    rank_aware: bool = False,
 ) -> None:
     """Record a print or a log; what is printed is read from the device if it lives there."""
     if node is None:
@@ -325,7 +329,7 @@ def _module_protocol(
         return OBJECT
     if name == "save_pretrained":
         state = Object("state_dict", inner=Object("torch.nn.Module"))
-        records.note_checkpoint(frame, calls.Given([state]), node)
+        records.note_checkpoint(frame, Given([state]), node)
         return OBJECT
     if name == "no_sync":
         frame.run.entry.disables_sync = True
@@ -397,7 +401,7 @@ def _optimizer(frame: Frame, receiver: Object, name: str, given: Given, node: co
     if name == "step":
         for value in given.positional[:1]:
             if isinstance(value, Function | Bound):
-                calls.call(frame, value, calls.Given([]), node)
+                calls.call(frame, value, Given([]), node)
         calls.mark_update(frame, node)
         return UNKNOWN
     if name == "zero_grad":
@@ -596,15 +600,15 @@ def _listing_method(frame: Frame, receiver: Listing, name: str, given: Given, no
 
 def _tuple_method(frame: Frame, receiver: Tuple, name: str, given: Given, node: code.Call | None) -> Value:
     if name in ("append", "extend", "insert", "add"):
-        return _listing_method(frame, Listing(calls.join_all(receiver.items), growing=True), name, given, node)
-    return calls.join_all(receiver.items) if name == "pop" else UNKNOWN
+        return _listing_method(frame, Listing(join_all(receiver.items), growing=True), name, given, node)
+    return join_all(receiver.items) if name == "pop" else UNKNOWN
 
 
 def _table_method(frame: Frame, receiver: Table, name: str, given: Given, node: code.Call | None) -> Value:
     if name in ("update", "setdefault"):
         _update_table(frame, receiver, name, given, node)
     values = [value for _, value in receiver.items] + ([receiver.rest] if receiver.rest is not None else [])
-    whole = calls.join_all(values)
+    whole = join_all(values)
     if name == "items":
         return Listing(Tuple((STRING, whole)))
     if name == "values":

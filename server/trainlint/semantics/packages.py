@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainlint.semantics import (
     calls,
@@ -19,16 +19,9 @@ from trainlint.semantics import (
     records,
     tensors,
 )
+from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
-from trainlint.semantics.project import (
-    DatasetKind,
-    EnvironmentSetting,
-    Loader,
-    ReportKind,
-    Sampler,
-    SyncKind,
-    Wrapping,
-)
+from trainlint.semantics.project import DatasetKind, EnvironmentSetting, Loader, ReportKind, Sampler, SyncKind, Wrapping
 from trainlint.semantics.state import Frame, Role, WrappedModel
 from trainlint.semantics.text import describe
 from trainlint.semantics.values import (
@@ -57,14 +50,12 @@ from trainlint.semantics.values import (
     Tuple,
     Unknown,
     Value,
+    join_all,
     options,
 )
 from trainlint.semantics.vocabulary import Framework, GradMode, GuardKind, Known, Place
 
-if TYPE_CHECKING:
-    from trainlint.semantics.calls import Given
-
-Call = Callable[["Frame", "Given", "code.Call | None"], Value]
+Call = Callable[[Frame, Given, code.Call | None], Value]
 
 
 # ------------------------------------------------------------------------------------------------ library functions
@@ -230,7 +221,7 @@ def _extreme(frame: Frame, given: Given, node: code.Call | None) -> Value:
         ):
             tensors.sync(frame, SyncKind.BRANCH, node, value, node.arguments[0].value if node.arguments else None)
             return value
-    return calls.join_all(values) if values else NUMBER
+    return join_all(values) if values else NUMBER
 
 
 def _sum(frame: Frame, given: Given, node: code.Call | None) -> Value:
@@ -275,7 +266,7 @@ def _map(frame: Frame, given: Given, node: code.Call | None) -> Value:
     if not given.positional:
         return UNKNOWN
     items = [calls.item_of(frame, value) for value in given.positional[1:]]
-    return Listing(calls.call(frame, given.positional[0], calls.Given(items), node))
+    return Listing(calls.call(frame, given.positional[0], Given(items), node))
 
 
 def _filter(frame: Frame, given: Given, node: code.Call | None) -> Value:
@@ -363,7 +354,7 @@ def _device(frame: Frame, given: Given, node: code.Call | None) -> Value:
     value = given.positional[0]
     found = [device for option in options(value) if (device := tensors.as_device(option)) is not None]
     if found:
-        joined = calls.join_all(found)
+        joined = join_all(found)
         if isinstance(joined, DeviceValue):
             return joined
     if isinstance(value, Host) and value.kind == "string" and node is not None:
@@ -500,7 +491,7 @@ def _spawn(frame: Frame, given: Given, node: code.Call | None) -> Value:
     if spawned:
         passed.insert(0, Host("rank"))
     if target is not None and (isinstance(target, Function | Bound | Partial | Instance)):
-        calls.call(frame, target, calls.Given(passed, complete=isinstance(arguments, Tuple)), node)
+        calls.call(frame, target, Given(passed, complete=isinstance(arguments, Tuple)), node)
     return OBJECT
 
 
@@ -510,7 +501,7 @@ def _data_parallel_function(frame: Frame, given: Given, node: code.Call | None) 
     inputs = given.get("inputs", 1)
     values = [inputs] if inputs is not None else []
     if isinstance(model, Instance):
-        return calls.call_module(frame, model, calls.Given(values), node)
+        return calls.call_module(frame, model, Given(values), node)
     return tensors.call_module_value(frame, Place.DEVICE, True, values)
 
 
@@ -640,7 +631,7 @@ def _make_dataset(frame: Frame, name: str, given: Given, node: code.Call | None)
         )
         return Listing(whole)
     return Object(
-        "dataset", origin=name, inner=calls.join_all(given.positional) if name in library.IN_MEMORY_DATASETS else None
+        "dataset", origin=name, inner=join_all(given.positional) if name in library.IN_MEMORY_DATASETS else None
     )
 
 
@@ -694,7 +685,7 @@ def _make_layer(frame: Frame, name: str, given: Given, node: code.Call | None) -
         items = (
             calls.item_of(frame, given.positional[0])
             if len(given.positional) == 1 and not isinstance(given.positional[0], Object | Instance)
-            else calls.join_all(given.positional)
+            else join_all(given.positional)
             if given.positional
             else UNKNOWN
         )
@@ -785,7 +776,7 @@ def _collective(frame: Frame, name: str, given: Given, node: code.Call | None) -
     return NONE
 
 
-_Make = Callable[[Frame, str, "Given", "code.Call | None"], Value]
+_Make = Callable[[Frame, str, Given, code.Call | None], Value]
 _KINDS: tuple[tuple[Callable[[str], Any], _Make], ...] = (
     (library.DATA_LOADERS.__contains__, _loader),
     (library.WRAPPERS.__contains__, _wrap),
@@ -1020,7 +1011,7 @@ def _annotated_reference(frame: Frame, name: str) -> Value:
     if name in library.GRAD_SCALERS:
         return Object("torch.amp.GradScaler", proved=False)
     if name == "accelerate.Accelerator":
-        return frameworks.make_accelerator(frame, calls.Given([], complete=False), None)
+        return frameworks.make_accelerator(frame, Given([], complete=False), None)
     if name.startswith("transformers.") and "okeniz" in name:
         return Object("tokenizer", origin="transformers")
     if name.startswith("numpy."):

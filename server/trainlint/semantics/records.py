@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainlint.semantics import classes, code, guards, library, naming
+from trainlint.semantics.arguments import Given
 from trainlint.semantics.context import Context
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import Checkpoint, KeptGraph, Loader, LoaderUse, Site
 from trainlint.semantics.state import Frame, Role, Where
 from trainlint.semantics.text import dotted
-from trainlint.semantics.values import (
-    Choice,
-    Function,
-    Instance,
-    Object,
-    Option,
-    Table,
-    Tensor,
-    Tuple,
-    Value,
-    options,
-)
+from trainlint.semantics.values import Choice, Function, Instance, Object, Option, Table, Tensor, Tuple, Value, options
 from trainlint.semantics.vocabulary import Confidence, Frequency, GradMode, GuardKind, Known, Region
-
-if TYPE_CHECKING:
-    from trainlint.semantics.calls import Given
 
 
 def pending_context(frame: Frame) -> Context:

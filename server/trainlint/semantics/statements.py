@@ -7,18 +7,8 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
-from trainlint.semantics import (
-    calls,
-    classes,
-    code,
-    expressions,
-    guards,
-    library,
-    naming,
-    narrowing,
-    records,
-    tensors,
-)
+from trainlint.semantics import calls, classes, code, expressions, guards, library, naming, narrowing, records, tensors
+from trainlint.semantics.arguments import Given
 from trainlint.semantics.facts import ModuleFacts
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import Loader, Site
@@ -761,7 +751,7 @@ def _enter_instance(frame: Frame, value: Instance) -> Value:
     for name in ("__enter__", "__exit__"):
         member = classes.find_member(value.cls, name)
         if isinstance(member, Function):
-            found = calls.call_function(frame, member, calls.Given([value], complete=False), None)
+            found = calls.call_function(frame, member, Given([value], complete=False), None)
             if name == "__enter__" and found != NONE:
                 result = found
     return result
@@ -814,7 +804,7 @@ def _wrapped(frame: Frame, function: Function) -> Function:
     result = function
     for decorator in reversed(function.decorators):
         if isinstance(decorator, Function):
-            made = calls.call(frame, decorator, calls.Given([result]), None)
+            made = calls.call(frame, decorator, Given([result]), None)
             result = made if isinstance(made, Function) else result
     return result
 

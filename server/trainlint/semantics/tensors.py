@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from trainlint.semantics import calls, code, library, methods, naming
+from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import Arguments, Site, SyncKind, SyncPoint, Transfer
 from trainlint.semantics.state import Frame
@@ -32,9 +32,6 @@ from trainlint.semantics.values import (
     options,
 )
 from trainlint.semantics.vocabulary import GradMode, Known, Place
-
-if TYPE_CHECKING:
-    from trainlint.semantics.calls import Given
 
 DEVICE_TESTS = {"torch.cuda.is_available", "torch.accelerator.is_available", "torch.cuda.is_initialized"}
 _ACCELERATORS = ("cuda", "mps", "xpu", "npu", "hpu", "musa")
@@ -387,7 +384,7 @@ def _type(frame: Frame, value: Tensor, given: Given, node: code.Call | None) -> 
         return STRING
     target = given.positional[0]
     if isinstance(target, Reference) and library.CUDA_TENSOR.match(target.name):
-        return move(frame, value, calls.Given([]), node, "cuda")
+        return move(frame, value, Given([]), node, "cuda")
     return replace(value, created=value.created)
 
 

@@ -6,7 +6,7 @@ assignments are met. `join` merges what two branches leave in one variable.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -325,6 +325,14 @@ def join(one: Value, other: Value) -> Value:
     distinct = list(options(one))
     distinct += [value for value in options(other) if value not in distinct]
     return Choice(tuple(distinct)) if len(distinct) <= MOST_OPTIONS else UNKNOWN
+
+
+def join_all(values: Iterable[Value]) -> Value:
+    """What a value may be that is any of several; UNKNOWN for none."""
+    result: Value | None = None
+    for value in values:
+        result = value if result is None else join(result, value)
+    return UNKNOWN if result is None else result
 
 
 def _join_tensors(one: Tensor, other: Tensor) -> Tensor:
