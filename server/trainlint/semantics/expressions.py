@@ -5,7 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from trainlint.semantics import calls, classes, code, guards, library, naming, narrowing, tensors
+from trainlint.semantics import (
+    assignment,
+    calls,
+    classes,
+    code,
+    conditions,
+    functions,
+    guards,
+    iteration,
+    library,
+    module_runs,
+    naming,
+    narrowing,
+    tensors,
+)
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import Loader, SyncKind
@@ -138,7 +152,7 @@ def _reference_attribute(frame: Frame, base: Reference, name: str) -> Value:
 def _module_attribute(frame: Frame, base: ModuleValue, name: str) -> Value:
     if name == "__dict__":
         return Object("module-dict", inner=base)
-    return calls.member_of_module(frame, base.module, name)
+    return module_runs.member_of_module(frame, base.module, name)
 
 
 def _instance_attribute(frame: Frame, base: Instance, name: str) -> Value:
@@ -153,7 +167,7 @@ def _instance_attribute(frame: Frame, base: Instance, name: str) -> Value:
         return _instance_attribute(frame, base, name)
     if isinstance(member, Function):
         if any(is_reference(decorator, "property", "functools.cached_property") for decorator in member.decorators):
-            return calls.call_function(frame, member, Given([base]), None)
+            return functions.call_function(frame, member, Given([base]), None)
         return classes.bind(member, base)
     if member is not None:
         return member
@@ -287,7 +301,7 @@ def _option_attribute(frame: Frame, base: Option, name: str) -> Value:
         return Host("rank")
     if naming.DEVICE.search(name) and name != "gpus":
         return DeviceValue(cuda=True, cpu=True, proved=False)
-    if name in calls.SETTINGS_METHODS:
+    if name in _SETTINGS_METHODS:
         return Method(base, name)
     return Option(name)
 
@@ -347,7 +361,7 @@ def item_at(frame: Frame, base: Value, key: Value) -> Value:
     if isinstance(base, Tuple):
         if isinstance(key, Const) and isinstance(key.value, int) and -len(base.items) <= key.value < len(base.items):
             return base.items[key.value]
-        return base if isinstance(key, Unknown) else calls.item_of(frame, base)
+        return base if isinstance(key, Unknown) else iteration.item_of(frame, base)
     if isinstance(base, Table):
         if isinstance(key, Const) and isinstance(key.value, str):
             value = base.get(key.value)
@@ -363,7 +377,7 @@ def item_at(frame: Frame, base: Value, key: Value) -> Value:
     if isinstance(base, Instance):
         member = classes.find_member(base.cls, "__getitem__")
         if isinstance(member, Function):
-            return calls.call_function(frame, member, Given([base, key]), None)
+            return functions.call_function(frame, member, Given([base, key]), None)
     if isinstance(base, Host):
         return base if base.kind == "array" else UNKNOWN
     return UNKNOWN
@@ -393,7 +407,7 @@ def _object_item(frame: Frame, base: Object, key: Value) -> Value:
 def _any_function(frame: Frame, module: ModuleState, key: Value) -> Value:
     """`module.__dict__[name]`: one of the functions or classes that the module itself defines."""
     if isinstance(key, Const) and isinstance(key.value, str):
-        return calls.member_of_module(frame, module, key.value)
+        return module_runs.member_of_module(frame, module, key.value)
     found: list[Value] = []
     for name in module.units.binders:
         value = frame.run.find_global(module, name)
@@ -498,9 +512,9 @@ def evaluate_quietly(frame: Frame, node: code.Expression) -> Value:
         if dotted(node.function) in ("os.environ.get", "os.getenv") and node.arguments:
             return item_at(frame, Object("os.environ"), evaluate(frame, node.arguments[0].value))
         if isinstance(callee, Function):
-            return calls.guard_function(frame, callee)
+            return conditions.guard_function(frame, callee)
         if isinstance(callee, Bound):
-            return calls.guard_function(frame, callee.function)
+            return conditions.guard_function(frame, callee.function)
         if isinstance(callee, Reference) and callee.name in tensors.DEVICE_TESTS:
             return Test((GuardKind.DEVICE,), (GuardKind.NOT_DEVICE,), callee.name)
         if isinstance(callee, Reference) and callee.name == "torch.distributed.get_rank":
@@ -526,7 +540,7 @@ def _compare(frame: Frame, node: code.Compare) -> Value:
         positive, negative = guards.classify(node, lambda expression: evaluate_quietly(frame, expression))
         return Test(positive, negative, "") if positive or negative else NUMBER
     if any(operator in ("in", "not in") for operator in node.ops):
-        numbers = isinstance(values[1], Listing | Tuple) and not _is_string(calls.item_of(frame, values[1]))
+        numbers = isinstance(values[1], Listing | Tuple) and not _is_string(iteration.item_of(frame, values[1]))
         if isinstance(values[0], Tensor) and not values[0].container and numbers:
             tensors.sync(frame, SyncKind.BRANCH, node, values[0], node.left)
         return NUMBER
@@ -567,8 +581,8 @@ def _conditional(frame: Frame, node: code.Conditional) -> Value:
     if known is not None:
         return evaluate(frame, node.body if known else node.orelse)
     positive, negative = guards.classify(node.test, lambda expression: evaluate_quietly(frame, expression))
-    body = calls.under_guards(frame, positive, node.test, lambda: _told(frame, node.test, True, node.body))
-    orelse = calls.under_guards(frame, negative, node.test, lambda: _told(frame, node.test, False, node.orelse))
+    body = conditions.under_guards(frame, positive, node.test, lambda: _told(frame, node.test, True, node.body))
+    orelse = conditions.under_guards(frame, negative, node.test, lambda: _told(frame, node.test, False, node.orelse))
     if (
         isinstance(body, Const)
         and isinstance(body.value, str)
@@ -608,7 +622,7 @@ def _sequence(frame: Frame, node: code.Sequence) -> Value:
     for item in node.items:
         if isinstance(item, code.Starred):
             spread = evaluate(frame, item.value)
-            items.extend(spread.items if isinstance(spread, Tuple) else [calls.item_of(frame, spread)])
+            items.extend(spread.items if isinstance(spread, Tuple) else [iteration.item_of(frame, spread)])
         else:
             items.append(evaluate(frame, item))
     if node.kind == "tuple" or (0 < len(items) <= 12 and node.kind == "list"):
@@ -647,7 +661,7 @@ def _comprehension(frame: Frame, node: code.Comprehension) -> Value:
     saved = dict(frame.variables)
     for clause in node.clauses:
         iterated = evaluate(frame, clause.iterable)
-        calls.assign(frame, clause.target, calls.item_of(frame, iterated))
+        assignment.assign(frame, clause.target, iteration.item_of(frame, iterated))
         for condition in clause.conditions:
             tensors.branch_sync(frame, condition, evaluate(frame, condition))
     element = evaluate(frame, node.element)
@@ -670,9 +684,9 @@ def _yield(frame: Frame, node: code.Yield) -> Value:
     value = evaluate_optional(frame, node.value)
     if node.delegates:
         if isinstance(value, Generated):
-            calls.run_generated(frame, value, frame.yields or frame.yielded.append)
+            functions.run_generated(frame, value, frame.yields or frame.yielded.append)
             return UNKNOWN
-        value = calls.item_of(frame, value)
+        value = iteration.item_of(frame, value)
     if frame.yields is not None:
         frame.yields(value)
     else:
@@ -690,7 +704,7 @@ def _starred(frame: Frame, node: code.Starred) -> Value:
 
 def _walrus(frame: Frame, node: code.Walrus) -> Value:
     value = evaluate(frame, node.value)
-    calls.assign(frame, node.target, value)
+    assignment.assign(frame, node.target, value)
     return value
 
 
@@ -752,3 +766,23 @@ for _node_type, _evaluator in (
     (code.Walrus, _walrus),
 ):
     _EVALUATORS[code.NODE_TYPES.index(_node_type)] = _evaluator
+
+
+_SETTINGS_METHODS = {
+    "get",
+    "pop",
+    "items",
+    "keys",
+    "values",
+    "update",
+    "copy",
+    "setdefault",
+    "to_dict",
+    "add_argument",
+    "parse_args",
+    "step",
+    "zero_grad",
+    "state_dict",
+    "load_state_dict",
+    "print",
+}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from trainlint.semantics import calls, classes, code, methods, tensors
+from trainlint.semantics import classes, code, functions, iteration, methods, records, steps, tensors
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import Loader, ReportKind
@@ -57,9 +57,9 @@ def run_as(
     target, receiver = (function.function, [function.receiver]) if isinstance(function, Bound) else (function, [])
     try:
         given = Given([*receiver, *arguments], complete=bool(arguments))
-        result = calls.call_function(frame, target, given, None)
+        result = functions.call_function(frame, target, given, None)
         return (
-            calls.item_of(frame, result)
+            iteration.item_of(frame, result)
             if role is Role.SAMPLE and not isinstance(result, Tensor | Tuple | Table)
             else result
         )
@@ -119,7 +119,7 @@ def _run_item_function(frame: Frame, value: Value, role: Role) -> None:
             )
             outer = frame.where
             frame.where = Where(root=frame.run.root(role), calls=outer.calls[:1])
-            calls.call_function(
+            functions.call_function(
                 frame, bound, Given([*value.arguments, samples], dict(value.keywords), complete=False), None
             )
             frame.where = outer
@@ -170,13 +170,13 @@ def accelerator_method(frame: Frame, receiver: Object, name: str, given: Given, 
     if name in ("prepare", "prepare_model", "prepare_data_loader", "prepare_optimizer", "prepare_scheduler"):
         return _prepare(frame, given, Framework.ACCELERATE)
     if name == "backward":
-        calls.mark_backward(frame, node)
+        steps.mark_backward(frame, node)
         return NONE
     if name == "print":
-        methods.record_report(frame, ReportKind.PRINT, "accelerate.Accelerator.print", given, node, rank_aware=True)
+        records.record_report(frame, ReportKind.PRINT, "accelerate.Accelerator.print", given, node, rank_aware=True)
         return NONE
     if name == "log":
-        methods.record_report(frame, ReportKind.TRACKER, "accelerate.Accelerator.log", given, node, rank_aware=True)
+        records.record_report(frame, ReportKind.TRACKER, "accelerate.Accelerator.log", given, node, rank_aware=True)
         return NONE
     if name in ("gather", "gather_for_metrics", "reduce", "pad_across_processes"):
         first = given.positional[0] if given.positional else UNKNOWN
@@ -215,13 +215,13 @@ def fabric_method(frame: Frame, receiver: Object, name: str, given: Given, node:
     if name in ("setup", "setup_module", "setup_optimizers", "setup_dataloaders"):
         return _prepare(frame, given, Framework.FABRIC)
     if name == "backward":
-        calls.mark_backward(frame, node)
+        steps.mark_backward(frame, node)
         return NONE
     if name == "print":
-        methods.record_report(frame, ReportKind.PRINT, "lightning.Fabric.print", given, node, rank_aware=True)
+        records.record_report(frame, ReportKind.PRINT, "lightning.Fabric.print", given, node, rank_aware=True)
         return NONE
     if name in ("log", "log_dict"):
-        methods.record_report(frame, ReportKind.TRACKER, f"lightning.Fabric.{name}", given, node, rank_aware=True)
+        records.record_report(frame, ReportKind.TRACKER, f"lightning.Fabric.{name}", given, node, rank_aware=True)
         return NONE
     if name in ("all_reduce", "all_gather", "to_device"):
         first = given.positional[0] if given.positional else UNKNOWN
@@ -309,7 +309,7 @@ def run_lightning_object(frame: Frame, instance: Instance) -> None:
     for name in (*_LIGHTNING_ONCE, *_LIGHTNING_LOADERS):
         member = classes.find_member(instance.cls, name)
         if isinstance(member, Function):
-            result = calls.call_unbound(frame, member, receiver=instance)
+            result = functions.call_unbound(frame, member, receiver=instance)
             if name in _LIGHTNING_LOADERS:
                 for loader in _listed(result):
                     _take_loader(frame, loader, training=name == "train_dataloader")
@@ -340,17 +340,17 @@ def _take_loader(frame: Frame, value: Value, *, training: bool) -> None:
 def lightning_method(frame: Frame, receiver: Instance, name: str, given: Given, node: code.Call | None) -> Value | None:
     """Methods that a LightningModule inherits; None for those it shares with every module."""
     if name in ("log", "log_dict"):
-        methods.record_report(
+        records.record_report(
             frame, ReportKind.TRACKER, f"pytorch_lightning.LightningModule.{name}", given, node, rank_aware=True
         )
         return NONE
     if name == "print":
-        methods.record_report(
+        records.record_report(
             frame, ReportKind.PRINT, "pytorch_lightning.LightningModule.print", given, node, rank_aware=True
         )
         return NONE
     if name == "manual_backward":
-        calls.mark_backward(frame, node)
+        steps.mark_backward(frame, node)
         return NONE
     if name == "optimizers":
         return Object("torch.optim.Optimizer")
@@ -442,10 +442,10 @@ def initialize_deepspeed(frame: Frame, given: Given, node: code.Call | None) -> 
 def deepspeed_method(frame: Frame, receiver: Object, name: str, given: Given, node: code.Call | None) -> Value:
     """A method of a DeepSpeed engine."""
     if name == "backward":
-        calls.mark_backward(frame, node)
+        steps.mark_backward(frame, node)
         return NONE
     if name == "step":
-        calls.mark_update(frame, node)
+        steps.mark_update(frame, node)
         return NONE
     if name in ("train", "eval"):
         return receiver

@@ -16,7 +16,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trainlint.semantics import calls, classes, code, contexts, frameworks, library, names, naming, records, statements
+from trainlint.semantics import (
+    classes,
+    code,
+    contexts,
+    frameworks,
+    functions,
+    library,
+    module_runs,
+    names,
+    naming,
+    records,
+)
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.context import Context
 from trainlint.semantics.facts import ModuleFacts
@@ -224,7 +235,7 @@ class Linker:
     def _units(self, path: Path) -> Units:
         units = self.decoded.get(path)
         if units is None:
-            units = self.decoded[path] = statements.decode_units(self.files[path])
+            units = self.decoded[path] = module_runs.decode_units(self.files[path])
         return units
 
     # -------------------------------------------------------------------------------------------------- entry points
@@ -256,7 +267,7 @@ class Linker:
             map=self.map,
             options=self.options,
             units=self._units,
-            run_units=statements.run_units,
+            run_units=module_runs.run_units,
             interest=self.interest,
             closure=self.closure(path),
             rank_names=frozenset(self.options.rank_guards),
@@ -269,7 +280,7 @@ class Linker:
         module = run.module(path)
         module.is_main = True
         module.started = True
-        statements.run_module(run, module)
+        module_runs.run_module(run, module)
         return run
 
     # ------------------------------------------------------------------------------------------ functions not reached
@@ -286,7 +297,7 @@ class Linker:
             return
         module = run.module(path)
         run.statements, run.exhausted = 0, False
-        statements.run_module(run, module)
+        module_runs.run_module(run, module)
         for index in self._in_calling_order(facts, candidates):
             if (path, index) not in run.reached:
                 self._run_function(run, module, index)
@@ -338,7 +349,7 @@ class Linker:
             )
             return
         is_static = any(is_reference(decorator, "staticmethod") for decorator in function.decorators)
-        calls.call_unbound(frame, function, receiver=None if is_static else receiver)
+        functions.call_unbound(frame, function, receiver=None if is_static else receiver)
 
     def _role(self, run: Run, module: ModuleState, index: int, function: Function) -> Role | None:
         """In which role to walk a function that nothing calls; None to leave it."""
@@ -378,7 +389,7 @@ class Linker:
         instance = frame.run.instances[key] = Instance(owner)
         constructor = classes.find_member(owner, "__init__")
         if isinstance(constructor, Function):
-            calls.call_unbound(frame, constructor, receiver=instance)
+            functions.call_unbound(frame, constructor, receiver=instance)
         return instance
 
     def _run_framework_object(self, frame: Frame, receiver: Instance) -> bool:

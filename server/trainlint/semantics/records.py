@@ -4,14 +4,39 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainlint.semantics import classes, code, guards, library, naming
+from trainlint.semantics import classes, code, guards, library, naming, tensors
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.context import Context
 from trainlint.semantics.immutable import replace
-from trainlint.semantics.project import Checkpoint, KeptGraph, Loader, LoaderUse, Site
+from trainlint.semantics.project import (
+    Call,
+    Checkpoint,
+    KeptGraph,
+    Loader,
+    LoaderUse,
+    Report,
+    ReportKind,
+    Site,
+    Tokenization,
+    TokenizerWork,
+)
 from trainlint.semantics.state import Frame, Role, Where
 from trainlint.semantics.text import dotted
-from trainlint.semantics.values import Choice, Function, Instance, Object, Option, Table, Tensor, Tuple, Value, options
+from trainlint.semantics.values import (
+    Choice,
+    Const,
+    Function,
+    Instance,
+    Listing,
+    Object,
+    Option,
+    Table,
+    Tensor,
+    Tuple,
+    Value,
+    is_reference,
+    options,
+)
 from trainlint.semantics.vocabulary import Confidence, Frequency, GradMode, GuardKind, Known, Region
 
 
@@ -286,3 +311,139 @@ def _submodules_used(model: Instance, branch: object) -> set[str]:
             if layer:
                 names.add(item.name)
     return names
+
+
+def record_call(frame: Frame, name: str, given: Given, node: code.Call | None, receiver: Value | None = None) -> None:
+    """Record a call of a library function that rules ask for by name."""
+    if node is None:
+        return
+    frame.run.record(
+        Call,
+        frame,
+        name,
+        name=name,
+        site=frame.site(node.at),
+        text=node,
+        arguments=given.arguments(name),
+        receiver=receiver,
+        stands_alone=frame.standing_alone == node.at,
+    )
+
+
+def record_report(
+    frame: Frame,
+    kind: ReportKind,
+    name: str,
+    given: Given,
+    node: code.Call | None,
+    *,
+    rank_aware: bool = False,
+) -> None:
+    """Record a print or a log; what is printed is read from the device if it lives there."""
+    if node is None:
+        return
+    entry = frame.run.entry
+    aware = (
+        rank_aware
+        or (kind is ReportKind.PRINT and entry.rank_aware_print)
+        or (kind is ReportKind.LOGGER and entry.silent_loggers)
+    )
+    frame.run.record(
+        Report,
+        frame,
+        name,
+        kind=kind,
+        site=frame.site(node.at),
+        text=node,
+        name=name,
+        arguments=given.arguments(name),
+        rank_aware=aware,
+        only_reads=all(_only_reads(argument.value) for argument in node.arguments),
+        names_rank=any(_mentions_rank(argument.value) for argument in node.arguments),
+        stands_alone=frame.standing_alone == node.at,
+    )
+    if name.startswith("pytorch_lightning."):
+        # Lightning keeps tensors that are logged on the device, and reads them when it logs
+        return
+    for argument, value in zip(node.arguments, given.all(), strict=False):
+        tensors.format_sync(frame, node, value, argument.value)
+
+
+_READS = frozenset(
+    {"len", "float", "int", "str", "bool", "round", "min", "max", "sum", "abs", "repr", "format", "join", "time"}
+    | {"perf_counter", "now", "strftime", "item", "tolist", "cpu", "numpy", "detach", "mean", "norm", "get_last_lr"}
+    | {"get", "keys", "items", "values", "lower", "upper", "strip", "size", "argmax", "basename", "dumps", "isoformat"}
+    | {"memory_allocated", "max_memory_allocated", "get_lr", "get_rank", "get_world_size"}
+)
+"""Calls that change nothing, so that a line of output may be left out with them."""
+
+
+def _only_reads(node: code.Expression) -> bool:
+    return all(guards.last_word(item.function) in _READS for item in code.walk(node) if isinstance(item, code.Call))
+
+
+def _mentions_rank(node: code.Expression) -> bool:
+    return any(
+        naming.RANK.search(item.id if isinstance(item, code.Name) else item.name)
+        for item in code.walk(node)
+        if isinstance(item, code.Name | code.Attribute)
+    )
+
+
+def record_tokenization(
+    frame: Frame, kind: str, method: str, given: Given, node: code.Call | None, tokenizer: str = ""
+) -> None:
+    """Record work of a tokenizer of the library `kind`."""
+    if node is None or given.keywords.get("tokenize") == Const(False):
+        return
+    work = (
+        TokenizerWork.DECODE
+        if method in library.DECODING_METHODS
+        else TokenizerWork.PAD
+        if method in library.PADDING_METHODS
+        else TokenizerWork.ENCODE
+    )
+    first = given.get("text", 0)
+    frame.run.record(
+        Tokenization,
+        frame,
+        "tokenize",
+        site=frame.site(node.at),
+        text=node,
+        library=kind,
+        work=work,
+        arguments=given.arguments(),
+        cached=_is_cached(frame),
+        tokenizer=tokenizer,
+        generated=_is_generated(first),
+    )
+
+
+def _is_generated(value: Value | None) -> bool:
+    if isinstance(value, Listing):
+        value = value.item
+    return isinstance(value, Object) and value.type == "generated-text"
+
+
+def _is_cached(frame: Frame) -> bool:
+    """Whether the function that tokenizes keeps its results: an lru_cache, or a dictionary looked up first."""
+    function = frame.function
+    if function is None:
+        return False
+    caches = ("functools.lru_cache", "functools.cache", "lru_cache", "cachetools.cached")
+    decorated = any(
+        is_reference(item, *caches) or (isinstance(item, Object) and item.type == "cache")
+        for item in function.decorators
+    )
+    return decorated or any(_looks_up(guard.test) for guard in frame.where.guards)
+
+
+def _looks_up(test: object) -> bool:
+    """Whether a condition asks a cache: `if key not in self.kept:`, or one that says so in a name."""
+    if isinstance(test, code.Compare) and "not in" in test.ops:
+        return True
+    return any(
+        "cache" in (item.id if isinstance(item, code.Name) else item.name).lower()
+        for item in code.walk(test)
+        if isinstance(item, code.Name | code.Attribute)
+    )

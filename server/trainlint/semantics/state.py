@@ -56,6 +56,20 @@ class Role(Enum):
     """The forward of a module whose calls are not seen."""
 
 
+class Leaves(Enum):
+    """How a block ends: by its end, or before."""
+
+    END = "end"
+    TURN = "turn"
+    """`continue`."""
+    LOOP = "loop"
+    """`break`."""
+    FUNCTION = "function"
+    """`return`."""
+    PROGRAM = "program"
+    """`raise`, `sys.exit()`."""
+
+
 @dataclass(eq=False, slots=True)
 class Root:
     """Where a chain of calls starts."""
@@ -368,6 +382,13 @@ class Run:
     """Counts what was recorded or learned, so that a call without any can be told."""
     statements: int = 0
     exhausted: bool = False
+
+    def count_statement(self) -> bool:
+        """Count one interpreted statement; False once the entry point has used up what it may."""
+        self.statements += 1
+        if self.statements > MOST_STATEMENTS:
+            self.exhausted = True
+        return not self.exhausted
 
     def find_global(self, module: ModuleState, name: str) -> Value | None:
         """A global of a module; the statements that bind it are run now if they were not before."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trainlint.semantics import calls, code, library, methods, naming
+from trainlint.semantics import code, library, naming, records, steps
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import Arguments, Site, SyncKind, SyncPoint, Transfer
@@ -347,7 +347,7 @@ def call_method(frame: Frame, value: Tensor, name: str, given: Given, node: code
     if handler is not None:
         return handler(frame, value, given, node)
     if name == "zero_" and value.gradient:
-        methods.record_call(frame, "torch.Tensor.zero_", given, node, value)
+        records.record_call(frame, "torch.Tensor.zero_", given, node, value)
     graph = value.keeps_graph and name not in library.NOT_DIFFERENTIABLE and frame.where.grad is not GradMode.DISABLED
     result = replace(value, loader=value.loader if value.container else None, created=value.created, keeps_graph=graph)
     for other in given.positional:
@@ -367,7 +367,7 @@ def _detach(frame: Frame, value: Tensor, given: Given, node: code.Call | None) -
 
 
 def _backward(frame: Frame, value: Tensor, given: Given, node: code.Call | None) -> Value:
-    calls.mark_backward(frame, node)
+    steps.mark_backward(frame, node)
     return OBJECT
 
 

@@ -87,3 +87,14 @@ def _render(node: object, depth: int) -> str:
 def _argument(argument: code.Argument, depth: int) -> str:
     text = _render(argument.value, depth)
     return f"{argument.keyword}={text}" if argument.keyword else f"{argument.star}{text}"
+
+
+def called_name(function: code.Expression) -> str:
+    """The name that a call uses for what it calls; empty where it calls the result of another expression."""
+    return (
+        function.id
+        if isinstance(function, code.Name)
+        else function.name
+        if isinstance(function, code.Attribute)
+        else ""
+    )

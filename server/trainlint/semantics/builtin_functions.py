@@ -1,0 +1,210 @@
+"""Calls of Python's built-in functions."""
+
+from __future__ import annotations
+
+from trainlint.semantics import assignment, calls, code, expressions, iteration, packages, records, tensors
+from trainlint.semantics.arguments import Given
+from trainlint.semantics.immutable import replace
+from trainlint.semantics.project import ReportKind, SyncKind
+from trainlint.semantics.state import Frame
+from trainlint.semantics.values import (
+    NONE,
+    NUMBER,
+    OBJECT,
+    STRING,
+    UNKNOWN,
+    Const,
+    Host,
+    Listing,
+    ModuleValue,
+    Object,
+    Option,
+    Reference,
+    Table,
+    Tensor,
+    Test,
+    Tuple,
+    Value,
+    join_all,
+)
+
+
+def call_builtin(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
+    """The result of calling the built-in function `name`."""
+    handler = _BUILTINS.get(name)
+    if handler is not None:
+        return handler(frame, given, node)
+    if name in ("list", "tuple", "reversed", "sorted", "set", "iter"):
+        return _same_items(frame, name, given)
+    return OBJECT if name in ("isinstance", "hasattr", "callable", "issubclass", "id", "hash", "open") else UNKNOWN
+
+
+def _same_items(frame: Frame, name: str, given: Given) -> Value:
+    if not given.positional:
+        return Listing(UNKNOWN, growing=True)
+    value = given.positional[0]
+    if name == "iter":
+        loader = iteration.loader_in(value)
+        if loader is not None:
+            records.note_iteration(frame, loader)
+        return Object("iterator", inner=value)
+    if isinstance(value, Tuple):
+        return value
+    return Listing(iteration.item_of(frame, value), growing=name == "list")
+
+
+def _number_of(frame: Frame, given: Given, node: code.Call | None) -> Value:
+    for value in given.positional[:1]:
+        if isinstance(value, Tensor) and not value.container and node is not None:
+            tensors.sync(frame, SyncKind.READ, node, value, node.arguments[0].value if node.arguments else None)
+        if isinstance(value, Const) and value.value in ("inf", "-inf"):
+            return Const(float(str(value.value)))
+        if isinstance(value, Const | Option):
+            return value if isinstance(value, Const) and not isinstance(value.value, str) else NUMBER
+        if isinstance(value, Test):
+            return value
+        if isinstance(value, Host) and value.kind in ("rank", "world-size"):
+            return value
+        if isinstance(value, Object) and value.type == "os.environ":
+            return Host("rank")
+    return NUMBER
+
+
+def _extreme(frame: Frame, given: Given, node: code.Call | None) -> Value:
+    """`max` and `min` of tensors compare them, which reads each."""
+    values = (
+        given.positional
+        if len(given.positional) > 1
+        else [iteration.item_of(frame, value) for value in given.positional]
+    )
+    for value in values:
+        if (
+            isinstance(value, Tensor)
+            and node is not None
+            and (len(given.positional) > 1 or isinstance(given.positional[0], Listing | Tuple))
+        ):
+            tensors.sync(frame, SyncKind.BRANCH, node, value, node.arguments[0].value if node.arguments else None)
+            return value
+    return join_all(values) if values else NUMBER
+
+
+def _sum(frame: Frame, given: Given, node: code.Call | None) -> Value:
+    if not given.positional:
+        return NUMBER
+    item = iteration.item_of(frame, given.positional[0])
+    return replace(item, loader=None) if isinstance(item, Tensor) else NUMBER
+
+
+def _print(frame: Frame, given: Given, node: code.Call | None) -> Value:
+    records.record_report(frame, ReportKind.PRINT, "print", given, node)
+    return NONE
+
+
+def _text(frame: Frame, given: Given, node: code.Call | None) -> Value:
+    for value in given.positional[:1]:
+        if node is not None:
+            tensors.format_sync(frame, node, value, node.arguments[0].value if node.arguments else None)
+    return STRING
+
+
+def _range(frame: Frame, given: Given, node: code.Call | None) -> Value:
+    for argument, value in zip(given.nodes, given.positional, strict=False):
+        if isinstance(value, Tensor) and not value.container and node is not None:
+            tensors.sync(frame, SyncKind.INDEX, node, value, argument.value)
+    return Object("range")
+
+
+def _enumerate(frame: Frame, given: Given, node: code.Call | None) -> Value:
+    return Object("enumerate", inner=given.positional[0] if given.positional else UNKNOWN)
+
+
+def _zip(frame: Frame, given: Given, node: code.Call | None) -> Value:
+    return Object("zip", inner=Tuple(tuple(given.positional)))
+
+
+def _next(frame: Frame, given: Given, node: code.Call | None) -> Value:
+    return iteration.item_of(frame, given.positional[0]) if given.positional else UNKNOWN
+
+
+def _map(frame: Frame, given: Given, node: code.Call | None) -> Value:
+    if not given.positional:
+        return UNKNOWN
+    items = [iteration.item_of(frame, value) for value in given.positional[1:]]
+    return Listing(calls.call(frame, given.positional[0], Given(items), node))
+
+
+def _filter(frame: Frame, given: Given, node: code.Call | None) -> Value:
+    return given.positional[1] if len(given.positional) > 1 else UNKNOWN
+
+
+def _getattr(frame: Frame, given: Given, node: code.Call | None) -> Value:
+    if len(given.positional) >= 2 and isinstance(given.positional[0], ModuleValue):
+        return expressions.item_at(frame, Object("module-dict", inner=given.positional[0]), given.positional[1])
+    if (
+        len(given.positional) >= 2
+        and isinstance(given.positional[0], Reference)
+        and not isinstance(given.positional[1], Const)
+    ):
+        return Reference(f"{given.positional[0].name}.any")
+    if (
+        len(given.positional) >= 2
+        and isinstance(given.positional[1], Const)
+        and isinstance(given.positional[1].value, str)
+    ):
+        return expressions.attribute(frame, given.positional[0], given.positional[1].value)
+    return UNKNOWN
+
+
+def _dict(frame: Frame, given: Given, node: code.Call | None) -> Value:
+    base = given.positional[0] if given.positional else None
+    items = dict(base.items) if isinstance(base, Table) else {}
+    items.update(given.keywords)
+    return Table(
+        tuple(items.items()), None if given.complete and (base is None or isinstance(base, Table)) else UNKNOWN
+    )
+
+
+def _setattr(frame: Frame, given: Given, node: code.Call | None) -> Value:
+    if len(given.positional) > 2 and isinstance(given.positional[1], Const):
+        assignment.assign_attribute(frame, given.positional[0], str(given.positional[1].value), given.positional[2])
+    return NONE
+
+
+def exit(frame: Frame, given: Given, node: code.Call | None) -> Value:
+    """`exit()`: the statement that holds it ends the program, not the call."""
+    return NONE
+
+
+_BUILTINS: dict[str, packages.Call] = {
+    "print": _print,
+    "float": _number_of,
+    "int": _number_of,
+    "bool": _number_of,
+    "round": lambda frame, given, node: (
+        given.positional[0] if given.positional and isinstance(given.positional[0], Tensor) else NUMBER
+    ),
+    "abs": lambda frame, given, node: (
+        given.positional[0] if given.positional and isinstance(given.positional[0], Tensor) else NUMBER
+    ),
+    "max": _extreme,
+    "min": _extreme,
+    "sum": _sum,
+    "str": _text,
+    "format": _text,
+    "repr": _text,
+    "range": _range,
+    "enumerate": _enumerate,
+    "zip": _zip,
+    "next": _next,
+    "map": _map,
+    "filter": _filter,
+    "getattr": _getattr,
+    "setattr": _setattr,
+    "dict": _dict,
+    "len": lambda frame, given, node: NUMBER,
+    "any": lambda frame, given, node: NUMBER,
+    "all": lambda frame, given, node: NUMBER,
+    "vars": lambda frame, given, node: given.positional[0] if given.positional else UNKNOWN,
+    "exit": exit,
+    "quit": exit,
+}

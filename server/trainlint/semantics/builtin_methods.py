@@ -1,0 +1,107 @@
+"""Methods of Python's own objects: lists, tuples, dictionaries, strings, numbers, and the arrays of numpy."""
+
+from __future__ import annotations
+
+from trainlint.semantics import assignment, code, iteration, records, tensors
+from trainlint.semantics.arguments import Given
+from trainlint.semantics.state import Frame
+from trainlint.semantics.values import (
+    ARRAY,
+    NUMBER,
+    OBJECT,
+    STRING,
+    UNKNOWN,
+    Const,
+    Host,
+    Listing,
+    Table,
+    Tensor,
+    Tuple,
+    Unknown,
+    Value,
+    join,
+    join_all,
+)
+
+
+def listing_method(frame: Frame, receiver: Listing, name: str, given: Given, node: code.Call | None) -> Value:
+    """A method of a list or a set: what is added joins what its items look like."""
+    if name in ("append", "appendleft", "add", "insert", "extend") and given.positional:
+        added = given.positional[-1]
+        if name == "extend":
+            added = iteration.item_of(frame, added)
+        item = added if isinstance(receiver.item, Unknown) else join(receiver.item, added)
+        assignment.rebind(frame, code.receiver_of(node), Listing(item, growing=True))
+        if isinstance(added, Tensor) and name in ("append", "appendleft", "insert"):
+            records.note_kept_graph(
+                frame, node, code.receiver_of(node), node.arguments[-1].value if node is not None else None, added
+            )
+        return OBJECT
+    if name in ("pop", "popleft", "get"):
+        return receiver.item
+    if name in ("copy", "sort", "reverse"):
+        return receiver
+    return UNKNOWN
+
+
+def tuple_method(frame: Frame, receiver: Tuple, name: str, given: Given, node: code.Call | None) -> Value:
+    """A method of a sequence whose items are known one by one; one that grows is a list from then on."""
+    if name in ("append", "extend", "insert", "add"):
+        return listing_method(frame, Listing(join_all(receiver.items), growing=True), name, given, node)
+    return join_all(receiver.items) if name == "pop" else UNKNOWN
+
+
+def table_method(frame: Frame, receiver: Table, name: str, given: Given, node: code.Call | None) -> Value:
+    """A method of a dictionary."""
+    if name in ("update", "setdefault"):
+        _update_table(frame, receiver, name, given, node)
+    values = [value for _, value in receiver.items] + ([receiver.rest] if receiver.rest is not None else [])
+    whole = join_all(values)
+    if name == "items":
+        return Listing(Tuple((STRING, whole)))
+    if name == "values":
+        return Listing(whole)
+    if name == "keys":
+        return Listing(STRING)
+    if name in ("get", "pop", "setdefault"):
+        key = given.positional[0] if given.positional else UNKNOWN
+        return receiver.get(key.value) if isinstance(key, Const) and isinstance(key.value, str) else whole
+    if name == "copy":
+        return receiver
+    return UNKNOWN
+
+
+def _update_table(frame: Frame, receiver: Table, name: str, given: Given, node: code.Call | None) -> None:
+    items = dict(receiver.items)
+    rest = receiver.rest
+    if name == "setdefault":
+        key = given.positional[0] if given.positional else UNKNOWN
+        if isinstance(key, Const) and isinstance(key.value, str) and len(given.positional) > 1:
+            items.setdefault(key.value, given.positional[1])
+    else:
+        for value in given.positional[:1]:
+            if isinstance(value, Table):
+                items |= dict(value.items)
+                rest = value.rest if rest is None else rest
+            else:
+                rest = UNKNOWN
+        items |= given.keywords
+        rest = rest if given.complete else UNKNOWN
+    assignment.rebind(frame, code.receiver_of(node), Table(tuple(items.items()), rest))
+
+
+def host_method(frame: Frame, receiver: Value, name: str, given: Given, node: code.Call | None) -> Value:
+    """A method of a string, a number or an array on the host."""
+    if name == "format" and node is not None:
+        for argument, value in zip(node.arguments, given.all(), strict=False):
+            tensors.format_sync(frame, node, value, argument.value)
+        return STRING
+    if isinstance(receiver, Host) and receiver.kind == "array":
+        return NUMBER if name in ("item", "sum", "mean", "max", "min") else ARRAY
+    if name in ("split", "splitlines"):
+        return Listing(STRING)
+    if name in ("item", "tolist", "append", "extend"):
+        return NUMBER
+    return (
+        STRING if isinstance(receiver, Const) or (isinstance(receiver, Host) and receiver.kind == "string") else UNKNOWN
+    )

@@ -1,0 +1,350 @@
+"""Conditions: `if`, `try` and `match`, and the guards that hold in their branches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from trainlint.semantics import code, expressions, guards, library, naming, narrowing, statements, tensors
+from trainlint.semantics.state import Frame, Leaves, Role, Standing
+from trainlint.semantics.text import dotted
+from trainlint.semantics.values import (
+    OBJECT,
+    UNKNOWN,
+    Bound,
+    Class,
+    Const,
+    Function,
+    Host,
+    ModuleValue,
+    Option,
+    Reference,
+    Tensor,
+    Test,
+    Unknown,
+    Value,
+    join,
+)
+from trainlint.semantics.vocabulary import GuardKind
+
+T = TypeVar("T")
+
+
+def run_if(frame: Frame, node: code.If) -> Leaves:
+    """Take the branch that the program text decides, or both, each under its guards, and join what they leave."""
+    test = expressions.evaluate(frame, node.test)
+    tensors.branch_sync(frame, node.test, test)
+    known = _known_test(frame, node.test, test)
+    if known is not None:
+        return statements.run_block(frame, node.body if known else node.orelse)
+    positive, negative = _kinds_of(frame, node.test, test)
+    if not positive and _latches(frame, node):
+        positive = (GuardKind.FIRST,)
+    elif not positive:
+        positive = _undecided(frame, node.test)
+        if not positive and _skips_turn(node.body):
+            positive = (GuardKind.DATA,)
+    if GuardKind.INTERVAL in positive and _only_updates(node.body):
+        positive = tuple(GuardKind.ACCUMULATION if kind is GuardKind.INTERVAL else kind for kind in positive)
+    held = frame.variables
+    before = dict(held)
+    if_true, if_false = (narrowing.narrowed(frame, node.test, holds) for holds in (True, False))
+    frame.variables.update(if_true)
+    first = _branch(frame, node.body, positive, node.test)
+    after_body = dict(frame.variables)
+    _hold(frame, held, before)
+    frame.variables.update(if_false)
+    second = _branch(frame, node.orelse, negative, node.test)
+    if first is Leaves.END and second is Leaves.END:
+        narrowing.forget(after_body, if_true, before)
+        narrowing.forget(frame.variables, if_false, before)
+    _join_branches(frame, first, after_body, second)
+    _hold(frame, held, frame.variables)
+    if first is Leaves.END and second is Leaves.END:
+        return Leaves.END
+    if first is not Leaves.END and second is not Leaves.END:
+        return first if first is not Leaves.PROGRAM else second
+    _guard_rest(frame, node, first, positive, negative)
+    return Leaves.END
+
+
+def _kinds_of(frame: Frame, test: code.Expression, value: Value) -> tuple[tuple[GuardKind, ...], tuple[GuardKind, ...]]:
+    """The kinds of guard that a condition is, for both branches; a comparison has told with its value."""
+    if isinstance(value, Test) and isinstance(test, code.Compare):
+        return value.positive, value.negative
+    return guards.classify(test, lambda item: expressions.evaluate_quietly(frame, item), frame.run.rank_names)
+
+
+def _latches(frame: Frame, node: code.If) -> bool:
+    """Whether a branch turns off its own condition, so that it is taken once: `if not warned: warned = True`."""
+    tested = _lasting_names(frame, node.test)
+    if not tested:
+        return False
+    assigned = frame.run.nodes.assigned(node.body)
+    return not tested.isdisjoint(assigned) or not tested.isdisjoint(_assigned_by_calls(frame, node.body))
+
+
+def _assigned_by_calls(frame: Frame, body: code.Block) -> set[str]:
+    """The globals and the attributes of `self` that functions of the project assign which a block calls."""
+    found: set[str] = set()
+    for item in frame.run.nodes.named_calls(body):
+        callee = expressions.evaluate(frame, item.function)
+        function = callee.function if isinstance(callee, Bound) else callee
+        if isinstance(function, Function) and isinstance(function.define, code.Define):
+            inside = frame.run.body(function.module, function.define.body)
+            own = {name for one in inside if isinstance(one, code.Scope) and one.what == "global" for name in one.names}
+            found |= {path for path in frame.run.nodes.assigned(inside) if path in own or path.startswith("self.")}
+    return found
+
+
+def _lasting_names(frame: Frame, test: code.Expression) -> set[str]:
+    """The variables that a condition asks and that keep their value from one step to the next: attributes, globals,
+    what was bound before the loop."""
+    if isinstance(test, code.Unary):
+        return _lasting_names(frame, test.operand)
+    if isinstance(test, code.Boolean):
+        return set().union(*(_lasting_names(frame, part) for part in test.values))
+    if isinstance(test, code.Compare):
+        return set().union(*(_lasting_names(frame, part) for part in (test.left, *test.comparators)))
+    if isinstance(test, code.Attribute):
+        return {dotted(test)} - {""}
+    if isinstance(test, code.Call) and dotted(test.function) in ("getattr", "hasattr") and len(test.arguments) > 1:
+        holder, name = dotted(test.arguments[0].value), test.arguments[1].value
+        return {f"{holder}.{name.value}"} if holder and isinstance(name, code.Constant) else set()
+    if isinstance(test, code.Name):
+        bound_before = bool(frame.before_loops) and test.id in frame.before_loops[-1]
+        of_module = frame.function is not None and test.id not in frame.variables
+        return {test.id} if bound_before or of_module or test.id in frame.nonlocals else set()
+    return set()
+
+
+def _skips_turn(body: code.Block) -> bool:
+    """Whether a branch gives up on this turn of the loop: `if output is None: print("skipped"); continue`."""
+    last = body[-1] if body else None
+    if not (isinstance(last, code.Leave) and last.what == "continue"):
+        return False
+    return not any(isinstance(item, code.Attribute) and "backward" in item.name for item in code.walk(body))
+
+
+def _only_updates(body: code.Block) -> bool:
+    """Whether a block runs an optimizer step and no backward pass: whatever its condition is called, it accumulates."""
+    updates = False
+    for item in code.walk(body):
+        if isinstance(item, code.Call) and isinstance(item.function, code.Attribute):
+            name = item.function.name
+            word = guards.last_word(item.function.value)
+            if "backward" in name:
+                return False
+            updates = updates or (name == "step" and (naming.OPTIMIZER.search(word) or naming.SCALER.search(word)))
+    return updates
+
+
+def _undecided(frame: Frame, test: code.Expression) -> tuple[GuardKind, ...]:
+    """What a condition is that no name tells: one on values that the step computes, or a switch that is off."""
+    if isinstance(test, code.Name | code.Attribute):
+        value = expressions.evaluate(frame, test)
+        return (GuardKind.OFF,) if value == Const(False) and _is_setting(frame, test) else ()
+    if isinstance(test, code.Compare) and (frame.where.loops or frame.where.root.role is not Role.PROGRAM):
+        if any(operator in ("is", "is not") for operator in test.ops):
+            return ()
+        for item in code.walk(test):
+            if isinstance(item, code.Name) and _computed_here(frame, item):
+                return (GuardKind.DATA,)
+    return ()
+
+
+def _is_setting(frame: Frame, test: code.Name | code.Attribute) -> bool:
+    """Whether a name is a parameter or an attribute: set elsewhere, not by the code around the test."""
+    if isinstance(test, code.Attribute):
+        return True
+    define = frame.function.define if frame.function is not None else None
+    return isinstance(define, code.Define) and any(parameter.name == test.id for parameter in define.parameters)
+
+
+def _computed_here(frame: Frame, node: code.Name) -> bool:
+    """Whether a variable holds what the current step computes, rather than a setting or a counter."""
+    if naming.STEP_INDEX.search(node.id) or naming.EPOCH_INDEX.search(node.id) or naming.RANK.search(node.id):
+        return False
+    value = frame.variables.get(node.id)
+    if value is None:
+        return False
+    if isinstance(value, Tensor):
+        return True
+    inside = len(frame.where.loops) - frame.loop_base
+    if inside and frame.before_loops:
+        return node.id not in frame.before_loops[-1] and not isinstance(value, Const | Option | Test)
+    return isinstance(value, Host) and value.kind in ("number", "array") and frame.where.loops != ()
+
+
+def _hold(frame: Frame, held: dict[str, Value], variables: dict[str, Value]) -> None:
+    """Give the frame these variables in the dictionary it had: other frames read a module's by identity."""
+    if variables is not held:
+        held.clear()
+        held.update(variables)
+    frame.variables = held
+
+
+def _known_test(frame: Frame, test: code.Expression, value: Value) -> bool | None:
+    """Whether a condition is decided by the program text: `if False:`, `if __name__ == "__main__":`."""
+    if isinstance(test, code.Constant):
+        return bool(test.value)
+    if isinstance(test, code.Compare) and isinstance(value, Const):
+        return bool(value.value)
+    if isinstance(test, code.Compare) and len(test.ops) == 1 and test.ops[0] == "==":
+        sides = (test.left, test.comparators[0])
+        if any(isinstance(side, code.Name) and side.id == "__name__" for side in sides):
+            return frame.module.is_main
+    if isinstance(test, code.Name | code.Attribute) and dotted(test).rpartition(".")[2] == "TYPE_CHECKING":
+        return True
+    return None
+
+
+def guard_function(frame: Frame, function: Function) -> Value:
+    """What a function of the project that returns a condition stands for, by what it returns: `is_main_process()`."""
+    define = function.define
+    if isinstance(define, code.Define) and len(function.define.parameters) <= 2:
+        if naming.MAIN_PROCESS.search(define.name):
+            return Test((GuardKind.RANK,), (), define.name)
+        body = frame.run.body(function.module, define.body)
+        returns = [item for item in body if isinstance(item, code.Return)]
+        if len(body) <= 4 and len(returns) == 1 and returns[0].value is not None:
+            home = Frame(frame.run, function.module, frame.where, function.row, function.qualname, {}, function.closure)
+            positive, negative = guards.classify(
+                returns[0].value,
+                lambda node: expressions.evaluate_quietly(home, node) if isinstance(node, code.Name) else UNKNOWN,
+            )
+            if positive or negative:
+                return Test(positive, negative, define.name)
+    return UNKNOWN
+
+
+def _branch(frame: Frame, block: code.Block, kinds: tuple[GuardKind, ...], test: code.Expression) -> Leaves:
+    if not block:
+        return Leaves.END
+    exceptional, ends_from = _ends_loops(frame, block)
+    return under_guards(frame, kinds, test, lambda: statements.run_block(frame, block), ends_from, exceptional)
+
+
+def under_guards(
+    frame: Frame,
+    kinds: tuple[GuardKind, ...],
+    test: code.Expression,
+    action: Callable[[], T],
+    ends_from: int | None = None,
+    exceptional: bool = False,
+) -> T:
+    """Do `action` under the guards of a condition."""
+    where = frame.where
+    depth = len(where.loops)
+    standing = [Standing(kind, test, depth) for kind in kinds] or [Standing(GuardKind.FLAG, test, depth)]
+    if exceptional:
+        standing.append(Standing(GuardKind.EXCEPTIONAL, test, depth, ends_from))
+    frame.where = where.guarded(*standing)
+    try:
+        return action()
+    finally:
+        frame.where = where
+
+
+def _ends_loops(frame: Frame, block: code.Block) -> tuple[bool, int | None]:
+    """Whether a branch leaves the loops around it for good, and from which one on."""
+    last = block[-1]
+    inside = len(frame.where.loops) - frame.loop_base
+    if isinstance(last, code.Raise) or (
+        isinstance(last, code.Evaluate) and isinstance(last.value, code.Call) and is_exit(last.value)
+    ):
+        return True, 0
+    if isinstance(last, code.Leave) and last.what == "break" and inside:
+        return True, len(frame.where.loops) - 1
+    if isinstance(last, code.Return) and inside:
+        return True, frame.loop_base
+    return False, None
+
+
+def _join_branches(frame: Frame, first: Leaves, body: dict[str, Value], second: Leaves) -> None:
+    if first is not Leaves.END:
+        return
+    if second is not Leaves.END:
+        frame.variables = body
+        return
+    orelse = frame.variables
+    for name, value in body.items():
+        if name in orelse:
+            if orelse[name] is not value:
+                orelse[name] = join(value, orelse[name])
+        else:
+            orelse[name] = value
+
+
+def _guard_rest(
+    frame: Frame,
+    node: code.If,
+    first: Leaves,
+    positive: tuple[GuardKind, ...],
+    negative: tuple[GuardKind, ...],
+) -> None:
+    """After `if …: continue`, the rest of the block runs under the other condition."""
+    kinds = negative if first is not Leaves.END else positive
+    depth = len(frame.where.loops)
+    standing = tuple(Standing(kind, node.test, depth) for kind in kinds)
+    frame.where = frame.where.guarded(*standing)
+
+
+def run_try(frame: Frame, node: code.Try) -> Leaves:
+    """Run the block, then each handler as the exception that it is, and join what they leave."""
+    held = frame.variables
+    before = dict(held)
+    leaves = statements.run_block(frame, node.body)
+    after = dict(frame.variables)
+    joined = dict(after)
+    for handler in node.handlers:
+        _hold(frame, held, {**before, **after})
+        if handler.name:
+            frame.variables[handler.name] = OBJECT
+        _exceptionally(frame, handler.body)
+        for name, value in frame.variables.items():
+            known = joined.get(name)
+            own = isinstance(value, Function | Class | ModuleValue) and isinstance(known, Reference)
+            if known is None or own or isinstance(known, Unknown):
+                joined[name] = value
+    _hold(frame, held, joined)
+    if leaves is Leaves.END and node.orelse:
+        leaves = statements.run_block(frame, node.orelse)
+    if node.final:
+        statements.run_block(frame, node.final)
+    if leaves in (Leaves.FUNCTION, Leaves.TURN, Leaves.LOOP) and node.handlers:
+        # what follows runs only where an exception kept the block from leaving
+        frame.where = frame.where.guarded(Standing(GuardKind.EXCEPTIONAL, "except", len(frame.where.loops)))
+    return leaves if leaves is Leaves.FUNCTION and not node.handlers else Leaves.END
+
+
+def _exceptionally(frame: Frame, block: code.Block) -> None:
+    outer = frame.where
+    depth = len(outer.loops)
+    frame.where = outer.guarded(Standing(GuardKind.EXCEPTIONAL, "except", depth))
+    statements.run_block(frame, block)
+    frame.where = outer
+
+
+def run_match(frame: Frame, node: code.Match) -> Leaves:
+    """Run each case from the same start, and join what they leave."""
+    expressions.evaluate(frame, node.subject)
+    held = frame.variables
+    before = dict(held)
+    joined = dict(before)
+    for case in node.cases:
+        _hold(frame, held, dict(before))
+        for name in case.names:
+            frame.variables[name] = UNKNOWN
+        if case.guard is not None:
+            expressions.evaluate(frame, case.guard)
+        statements.run_block(frame, case.body)
+        for name, value in frame.variables.items():
+            joined[name] = join(joined[name], value) if name in joined and name in before else value
+    _hold(frame, held, joined)
+    return Leaves.END
+
+
+def is_exit(node: code.Call) -> bool:
+    """Whether a call ends the program: `sys.exit()`."""
+    return dotted(node.function) in library.EXITS

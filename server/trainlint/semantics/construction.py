@@ -1,0 +1,90 @@
+"""Construction: objects of the project's own classes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from trainlint.semantics import classes, code, frameworks, functions, library, loaders
+from trainlint.semantics.arguments import Given
+from trainlint.semantics.immutable import replace
+from trainlint.semantics.state import Frame
+from trainlint.semantics.values import Class, Const, Function, Instance, Value
+from trainlint.semantics.vocabulary import Place
+
+
+def instantiate(frame: Frame, cls: Class, given: Given, node: code.Call | None) -> Value:
+    """Make an object of a class of the project; one stands for all that are made at one place."""
+    names = classes.library_bases(cls)
+    if names & library.DATA_LOADERS:
+        return _own_loader(frame, cls, given, node)
+    key = (id(cls), frame.site(node.at) if node is not None else None)
+    instance = frame.run.instances.get(key)
+    if instance is None:
+        instance = frame.run.instances[key] = Instance(cls)
+        if classes.is_module_class(cls):
+            instance.place = Place.HOST
+    elif classes.is_module_class(cls):
+        return instance
+    constructor = classes.find_member(cls, "__init__")
+    if isinstance(constructor, Function):
+        whole = replace(given, positional=[instance, *given.positional])
+        if classes.is_module_class(cls) and library.LIGHTNING_MODULE not in names:
+            instance.construct = _constructor(frame, constructor, whole, node)
+        else:
+            functions.call_function(frame, constructor, whole, node)
+    else:
+        _fill_fields(cls, instance, given)
+    _after_instantiation(frame, instance, names, given, node)
+    return instance
+
+
+def _own_loader(frame: Frame, cls: Class, given: Given, node: code.Call | None) -> Value:
+    """A subclass of DataLoader: what its constructor passes to `super().__init__`, or else what it is given."""
+    constructor = classes.find_member(cls, "__init__")
+    if not isinstance(constructor, Function):
+        return loaders.make_loader(frame, given, node, "torch.utils.data.DataLoader")
+    instance = Instance(cls)
+    frame.run.passed_up.pop(id(instance), None)
+    functions.call_function(frame, constructor, replace(given, positional=[instance, *given.positional]), node)
+    passed = frame.run.passed_up.pop(id(instance), None)
+    return loaders.make_loader(frame, passed or given, node, "torch.utils.data.DataLoader", exact=passed is not None)
+
+
+def _constructor(frame: Frame, constructor: Function, given: Given, node: code.Call | None) -> Callable[[], None]:
+    where = frame.where
+
+    def construct() -> None:
+        outer, frame.where = frame.where, where
+        try:
+            functions.call_function(frame, constructor, given, node)
+        finally:
+            frame.where = outer
+
+    return construct
+
+
+def _fill_fields(cls: Class, instance: Instance, given: Given) -> None:
+    """Dataclasses and named tuples: fields in order of their annotation."""
+    fields = [
+        member.statement.targets[0]
+        for member in cls.define.members
+        if isinstance(member.statement, code.Assign) and member.statement.annotation is not None
+    ]
+    for target, value in zip(fields, given.positional, strict=False):
+        if isinstance(target, code.Name):
+            instance.attributes[target.id] = value
+    instance.attributes.update(given.keywords)
+
+
+def _after_instantiation(
+    frame: Frame, instance: Instance, names: set[str], given: Given, node: code.Call | None
+) -> None:
+    """What a library base class does with a new object of a project class."""
+    if names & library.SHARDING_SAMPLERS:
+        instance.attributes["__sampler__"] = loaders.make_sampler(
+            frame, next(iter(names & library.SHARDING_SAMPLERS)), given, node
+        )
+    if any(library.HF_TRAINERS.match(name) for name in names):
+        frameworks.use_hf_trainer(frame, given, instance)
+    if "torch.utils.tensorboard.SummaryWriter" in names:
+        instance.attributes.setdefault("_tracker", Const(True))

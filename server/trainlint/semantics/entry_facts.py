@@ -1,0 +1,46 @@
+"""What single statements tell about the whole entry point: resumed training, quiet ranks, the environment."""
+
+from __future__ import annotations
+
+from trainlint.semantics import code, expressions, guards
+from trainlint.semantics.arguments import Given
+from trainlint.semantics.project import EnvironmentSetting
+from trainlint.semantics.state import Frame
+from trainlint.semantics.values import Const, Object, Reference, Unknown, Value, options
+from trainlint.semantics.vocabulary import GuardKind
+
+
+def note_log_level(frame: Frame, given: Given, node: code.Call | None) -> None:
+    """Learn from a log level or a handler that depends on the rank that other ranks keep quiet."""
+    by_rank = any(guard.kind in (GuardKind.RANK, GuardKind.OTHER_RANKS) for guard in frame.where.guards)
+    for argument in node.arguments if node is not None else ():
+        if isinstance(argument.value, code.Conditional):
+            positive, negative = guards.classify(
+                argument.value.test, lambda item: expressions.evaluate_quietly(frame, item)
+            )
+            by_rank = by_rank or GuardKind.RANK in positive or GuardKind.RANK in negative
+    if by_rank:
+        frame.run.entry.silent_loggers = True
+
+
+def set_attribute(frame: Frame, base: Reference, name: str) -> None:
+    """`library.name = …`: a print that is replaced may keep the other ranks quiet."""
+    if base.name in ("builtins", "__builtin__") and name == "print":
+        frame.run.entry.rank_aware_print = True
+
+
+def record_environment(frame: Frame, node: code.Call | code.Subscript, key: Value, value: Value) -> None:
+    """`os.environ[key] = value`, in whichever way it is written."""
+    if isinstance(key, Const) and isinstance(key.value, str):
+        frame.run.record(EnvironmentSetting, frame, key.value, site=frame.site(node.at), name=key.value, value=value)
+
+
+def note_resume(frame: Frame, given: Given) -> None:
+    """`load_state_dict` of something read from disk, before training: the script can continue a training run."""
+    if not frame.where.loops and any(loop.runs_step for loop in frame.run.loops.values()):
+        return
+    for value in given.positional[:1]:
+        for option in options(value):
+            if (isinstance(option, Object) and option.type == "checkpoint") or isinstance(option, Unknown):
+                frame.run.resumes.append(isinstance(option, Object) and option.inner is not None)
+                frame.run.entry.resumes = True

@@ -1,0 +1,219 @@
+"""Data loaders, their samplers and their datasets."""
+
+from __future__ import annotations
+
+from trainlint.semantics import classes, code, frameworks, library, records
+from trainlint.semantics.arguments import Given
+from trainlint.semantics.immutable import replace
+from trainlint.semantics.project import DatasetKind, Loader, Sampler
+from trainlint.semantics.state import Frame, Role
+from trainlint.semantics.text import called_name, describe
+from trainlint.semantics.values import (
+    NONE,
+    UNKNOWN,
+    Function,
+    Host,
+    Instance,
+    Listing,
+    Object,
+    Tensor,
+    Tuple,
+    Value,
+    join_all,
+    options,
+)
+from trainlint.semantics.vocabulary import Known
+
+
+def make_loader(frame: Frame, given: Given, node: code.Call | None, name: str, *, exact: bool = True) -> Value:
+    """A DataLoader: a record that its uses join, and a value that loops recognize."""
+    if node is None:
+        return Object("torch.utils.data.DataLoader")
+    arguments = given.arguments("torch.utils.data.DataLoader")
+    if not exact or name != "torch.utils.data.DataLoader":
+        arguments = replace(arguments, complete=False)
+    key = (frame.site(node.at), frame.where.calls, arguments.named.get("dataset"))
+    loader = frame.run.loaders.get(key)
+    if loader is None:
+        loader = frame.run.loaders[key] = Loader(
+            frame.site(node.at), records.pending_context(frame), describe(node), arguments, library=name
+        )
+        frame.run.loader_where[id(loader)] = frame.where
+    loader.arguments = arguments
+    dataset = arguments.value("dataset") or UNKNOWN
+    loader.dataset = dataset
+    loader.dataset_kind, loader.works_per_item = dataset_facts(frame, dataset)
+    if (
+        isinstance(dataset, Object)
+        and dataset.origin in library.IN_MEMORY_DATASETS
+        and isinstance(dataset.inner, Tensor)
+    ):
+        loader.item_place = dataset.inner.place
+    for argument in node.arguments:
+        if argument.keyword == "dataset" or (argument.keyword is None and argument is node.arguments[0]):
+            loader.dataset_text = describe(argument.value)
+    _join_sampler(loader, [arguments.value("sampler"), arguments.value("batch_sampler")])
+    frameworks.run_dataset(frame, dataset, loader)
+    collate = arguments.value("collate_fn")
+    if collate is not None:
+        frameworks.run_per_item(frame, [collate], Role.COLLATE)
+    return Object("torch.utils.data.DataLoader", fact=loader)
+
+
+def _join_sampler(loader: Loader, values: list[Value | None]) -> None:
+    """Connect a loader with its sampler; of several that it may get, the one that shards."""
+    found: list[Sampler] = []
+    for value in values:
+        for option in options(value) if value is not None else ():
+            inner: Value | None = option.attributes.get("__sampler__") if isinstance(option, Instance) else option
+            while (
+                isinstance(inner, Object) and inner.type == "sampler" and inner.fact is None and inner.inner is not None
+            ):
+                inner = inner.inner
+            if isinstance(inner, Object) and isinstance(inner.fact, Sampler):
+                found.append(inner.fact)
+    if found:
+        loader.sampler = next((sampler for sampler in found if sampler.shards), found[0])
+        if loader not in loader.sampler.loaders:
+            loader.sampler.loaders.append(loader)
+
+
+def make_sampler(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
+    """A sampler: a record that its loader joins, and a value."""
+    wrapped = given.get("sampler", 0)
+    if name == "torch.utils.data.BatchSampler" and isinstance(wrapped, Object) and wrapped.type == "sampler":
+        return Object("sampler", origin=name, inner=wrapped)
+    if node is None:
+        return Object("sampler", origin=name)
+    key = (frame.site(node.at), frame.where.calls)
+    sampler = frame.run.samplers.get(key)
+    if sampler is None:
+        sampler = Sampler(
+            site=frame.site(node.at),
+            context=records.pending_context(frame),
+            library=name,
+            arguments=given.arguments(name),
+            shards=name in library.SHARDING_SAMPLERS or "istributed" in name,
+        )
+        frame.run.samplers[key] = sampler
+        frame.run.sampler_where[id(sampler)] = frame.where
+    sampler.arguments = given.arguments(name)
+    return Object("sampler", origin=name, fact=sampler)
+
+
+def note_set_epoch(frame: Frame, receiver: Object) -> None:
+    """`set_epoch` of a sampler, or of the loader that holds it."""
+    frame.run.entry.sets_epoch = True
+    fact = receiver.fact
+    if isinstance(fact, Sampler):
+        fact.sets_epoch = True
+    elif isinstance(fact, Loader) and fact.sampler is not None:
+        fact.sampler.sets_epoch = True
+
+
+def make_dataset(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
+    """A dataset of a library; the transforms that it is given run for each item."""
+    for keyword in ("transform", "target_transform", "transforms"):
+        _run_transforms(frame, given.keywords.get(keyword))
+    if name in library.DATASET_WRAPPERS:
+        return Object("dataset", origin=name, inner=given.positional[0] if given.positional else UNKNOWN)
+    if name == "torch.utils.data.random_split":
+        whole = Object(
+            "dataset", origin="torch.utils.data.Subset", inner=given.positional[0] if given.positional else UNKNOWN
+        )
+        return Listing(whole)
+    return Object(
+        "dataset", origin=name, inner=join_all(given.positional) if name in library.IN_MEMORY_DATASETS else None
+    )
+
+
+def transform(given: Given) -> Value:
+    """A transform made of others, which run once it is given to a dataset."""
+    return Object("transform", inner=given.positional[0] if given.positional else UNKNOWN)
+
+
+def _run_transforms(frame: Frame, value: Value | None) -> None:
+    """What a dataset of a library applies to each item."""
+    if isinstance(value, Object) and value.type == "transform":
+        _run_transforms(frame, value.inner)
+    elif isinstance(value, Tuple):
+        for item in value.items:
+            _run_transforms(frame, item)
+    elif value is not None:
+        frameworks.run_per_item(frame, [value], Role.SAMPLE)
+
+
+def dataset_facts(frame: Frame, dataset: Value) -> tuple[DatasetKind, Known]:
+    """What kind of dataset this is, and whether it works for each item."""
+    kinds = [_one_dataset(frame, option) for option in options(dataset) if option != NONE]
+    if not kinds:
+        return DatasetKind.UNKNOWN, Known.UNKNOWN
+    kind = kinds[0][0] if all(item[0] is kinds[0][0] for item in kinds) else DatasetKind.UNKNOWN
+    works = kinds[0][1] if all(item[1] is kinds[0][1] for item in kinds) else Known.UNKNOWN
+    return kind, works
+
+
+def _one_dataset(frame: Frame, dataset: Value) -> tuple[DatasetKind, Known]:
+    if isinstance(dataset, Object):
+        if dataset.origin in library.IN_MEMORY_DATASETS:
+            return DatasetKind.IN_MEMORY, Known.NO
+        if dataset.origin in library.DATASET_WRAPPERS and dataset.inner is not None:
+            return dataset_facts(frame, dataset.inner)
+        if dataset.type == "datasets.Dataset" or library.TORCHVISION_DATASETS.match(dataset.origin):
+            return DatasetKind.MAP, Known.YES
+        return DatasetKind.UNKNOWN, Known.UNKNOWN
+    if isinstance(dataset, Instance):
+        names = classes.library_bases(dataset.cls)
+        if any(name.endswith("IterableDataset") for name in names):
+            return DatasetKind.ITERABLE, Known.YES
+        getter = classes.find_member(dataset.cls, "__getitem__")
+        if isinstance(getter, Function):
+            return DatasetKind.MAP, _works(frame, getter)
+        if any(library.TORCHVISION_DATASETS.match(name) for name in names):
+            return DatasetKind.MAP, Known.YES
+        return DatasetKind.UNKNOWN, Known.UNKNOWN
+    if isinstance(dataset, Listing | Tuple | Tensor):
+        return DatasetKind.IN_MEMORY, Known.NO
+    if isinstance(dataset, Host) and dataset.kind == "array":
+        return DatasetKind.IN_MEMORY, Known.NO
+    return DatasetKind.UNKNOWN, Known.UNKNOWN
+
+
+_IDLE = {
+    "len",
+    "int",
+    "tensor",
+    "as_tensor",
+    "from_numpy",
+    "float",
+    "long",
+    "is_tensor",
+    "isinstance",
+    "LongTensor",
+    "FloatTensor",
+    "tolist",
+    "dict",
+    "items",
+    "Tensor",
+    "unsqueeze",
+}
+
+
+def _works(frame: Frame, getter: Function) -> Known:
+    """Whether `__getitem__` does more than hand out what is in memory."""
+    if not isinstance(getter.define, code.Define):
+        return Known.UNKNOWN
+    body = frame.run.body(getter.module, getter.define.body)
+    for item in code.walk(body):
+        if isinstance(item, code.Call) and called_name(item.function) not in _IDLE:
+            return Known.YES
+        if isinstance(item, code.For | code.While | code.Comprehension):
+            return Known.YES
+    return Known.NO
+
+
+def note_dataset_change(frame: Frame, instance: Instance) -> None:
+    """A dataset whose method is called in a loop, or whose attribute is set there, changes between epochs."""
+    owner = frame.function.owner if frame.function is not None else None
+    if owner is not instance.cls and classes.is_dataset_class(instance.cls):
+        frame.run.changed_datasets.add(id(instance))

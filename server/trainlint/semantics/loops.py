@@ -1,0 +1,247 @@
+"""Loops: what they go over, which of them are open, and what one turn leaves to the next."""
+
+from __future__ import annotations
+
+from trainlint.semantics import (
+    assignment,
+    code,
+    expressions,
+    functions,
+    guards,
+    iteration,
+    naming,
+    records,
+    statements,
+    tensors,
+)
+from trainlint.semantics.immutable import replace
+from trainlint.semantics.project import Loader, Site
+from trainlint.semantics.state import Frame, Leaves, LoopRun
+from trainlint.semantics.text import dotted
+from trainlint.semantics.values import (
+    STRING,
+    UNKNOWN,
+    Const,
+    Host,
+    Instance,
+    Listing,
+    Object,
+    Option,
+    Test,
+    Tuple,
+    Unknown,
+    Value,
+    join,
+)
+
+
+def run_for(frame: Frame, node: code.For) -> Leaves:
+    """Run a loop over a generator of the project inside that generator, and any other over what its iterable holds."""
+    iterated = expressions.evaluate(frame, node.iterable)
+    site = frame.site(node.at)
+    generated, wrap = iteration.generated_in(frame, iterated)
+    if generated is not None:
+
+        def consume(value: Value) -> None:
+            where = frame.where
+            if where.loops and len(where.loops) > depth:
+                where.loops[-1].site = site
+                where.loops[-1].counter = _counter_of(node) or where.loops[-1].counter
+                _turn(frame, node, wrap(value))
+            else:
+                _loop(frame, node, site, iterated, wrap(value))
+
+        depth = len(frame.where.loops)
+        functions.run_generated(frame, generated, consume)
+    else:
+        item = STRING if _goes_over_keys(node) else iteration.item_of(frame, iterated)
+        _loop(frame, node, site, iterated, item)
+    statements.run_block(frame, node.orelse)
+    return Leaves.END
+
+
+def _goes_over_keys(node: code.For) -> bool:
+    """Whether a loop goes over the keys of a mapping, since its body asks for `mapping[key]`."""
+    path = dotted(node.iterable)
+    if not path or not isinstance(node.target, code.Name):
+        return False
+    return any(
+        isinstance(item, code.Subscript) and dotted(item.value) == path and dotted(item.key) == node.target.id
+        for item in code.walk(node.body)
+    )
+
+
+def _loop(frame: Frame, node: code.For, site: Site, iterated: Value, item: Value) -> None:
+    repeats = _is_handful(node.iterable) and any(loop.over_data for loop in frame.where.loops)
+    loop = _open(frame, site, iterated, repeats or _is_small(node.iterable, iterated), _counter_of(node))
+    loader = iteration.loader_in(iterated)
+    if loader is not None and not frame.run.advancing:
+        records.note_loop(frame, loop, loader, _loader_text(node.iterable))
+    outer = frame.where
+    frame.before_loops.append(frozenset(frame.variables))
+    frame.where = replace(outer, loops=(*outer.loops, loop))
+    try:
+        _turn(frame, node, item)
+    finally:
+        frame.where = outer
+        frame.before_loops.pop()
+
+
+def _turn(frame: Frame, node: code.For, item: Value) -> None:
+    """Two turns of a loop at most: the second sees what the first left behind."""
+    entered = dict(frame.variables)
+    assignment.assign(frame, node.target, item)
+    statements.run_block(frame, node.body)
+    if _join_turns(frame, entered) and _is_innermost(frame, node.body):
+        assignment.assign(frame, node.target, item)
+        statements.run_block(frame, node.body)
+        _join_turns(frame, entered)
+
+
+def _join_turns(frame: Frame, entered: dict[str, Value]) -> bool:
+    """Merge what variables held before the loop into what they hold now; whether any of them changed."""
+    changed = False
+    for name, value in entered.items():
+        now = frame.variables.get(name)
+        if now is not None and now is not value and now != value:
+            joined = frame.variables[name] = join(value, now)
+            changed = changed or (joined != value and not isinstance(joined, _PLAIN))
+    return changed
+
+
+def _is_innermost(frame: Frame, body: code.Block) -> bool:
+    """Whether a loop's body holds no loop: what one turn hands to the next matters there, and costs least."""
+    return not frame.run.nodes.holds_loop(body)
+
+
+_PLAIN = (Const, Host, Option, Test, Unknown)
+"""Values of the host, on whose exact value nothing depends: a second turn for them would tell nothing new."""
+
+
+def run_while(frame: Frame, node: code.While) -> Leaves:
+    """Run a loop whose turns no iterable counts; its condition is asked at each turn."""
+    site = frame.site(node.at)
+    # a `while` loop seldom goes over data: it tries again, generates, or waits
+    evaluating, frame.evaluating = frame.evaluating, False
+    loop = _open(frame, site, UNKNOWN, False, "")
+    frame.evaluating = evaluating
+    outer = frame.where
+    frame.before_loops.append(frozenset(frame.variables))
+    frame.where = replace(outer, loops=(*outer.loops, loop))
+    try:
+        for _ in range(2):
+            entered = dict(frame.variables)
+            test = expressions.evaluate(frame, node.test)
+            tensors.branch_sync(frame, node.test, test)
+            statements.run_block(frame, node.body)
+            if not _join_turns(frame, entered) or not _is_innermost(frame, node.body):
+                break
+    finally:
+        frame.where = outer
+        frame.before_loops.pop()
+    statements.run_block(frame, node.orelse)
+    return Leaves.END
+
+
+def _open(frame: Frame, site: Site, iterated: Value, small: bool, counter: str) -> LoopRun:
+    where = frame.where
+    key = (site, where.calls, tuple(id(loop) for loop in where.loops))
+    loop = frame.run.loops.get(key)
+    if loop is None:
+        found = iteration.loader_in(iterated)
+        fact = found.fact if found is not None and isinstance(found.fact, Loader) else None
+        loop = LoopRun(site, fact, small, where.loops[-1] if where.loops else None)
+        loop.over_data = found is not None
+        loop.in_evaluation = _evaluates(frame, found) or (frame.evaluating and found is None)
+        loop.where = where
+        if frame.run.advancing:
+            loop.small, loop.over_data, loop.loader, loop.in_evaluation = True, False, None, False
+        frame.run.loops[key] = loop
+    loop.counter = counter or loop.counter
+    return loop
+
+
+def _evaluates(frame: Frame, loader: Object | None) -> bool:
+    """Whether a loop's function or loader is named for evaluation."""
+    name = frame.symbol.rpartition(".")[2]
+    if naming.EVALUATION.search(name) and not naming.TRAINING.search(name):
+        return True
+    fact = loader.fact if loader is not None else None
+    return (
+        isinstance(fact, Loader)
+        and bool(naming.EVALUATION.search(fact.name.rpartition(".")[2]))
+        and "train" not in fact.name
+    )
+
+
+_HANDFUL = 8
+"""Turns of a `range` up to which a loop inside a step repeats a part of it: critic updates, restarts."""
+
+
+def _is_handful(node: code.Expression) -> bool:
+    """`range(5)`: inside a loop over data, a part of the step that is repeated."""
+    if not (isinstance(node, code.Call) and dotted(node.function) == "range" and len(node.arguments) == 1):
+        return False
+    count = node.arguments[0].value
+    return isinstance(count, code.Constant) and isinstance(count.value, int) and count.value <= _HANDFUL
+
+
+def _is_small(node: code.Expression, iterated: Value) -> bool:
+    """Whether a loop goes over a handful of things that are no data."""
+    if isinstance(node, code.Sequence):
+        return True
+    if isinstance(node, code.Call):
+        name = dotted(node.function).rpartition(".")[2]
+        if isinstance(node.function, code.Attribute):
+            name = node.function.name
+        if name in ("parameters", "named_parameters", "modules", "children", "named_modules"):
+            return True
+        if name in ("items", "values", "keys") and not (
+            isinstance(iterated, Object) and iterated.type == "torch.utils.data.DataLoader"
+        ):
+            return True
+        if name == "range":
+            words = guards.identifiers(node)
+            if any(naming.ACCUMULATION.search(word) for word in words):
+                return True
+        if name in ("zip", "enumerate"):
+            return all(_is_small(argument.value, UNKNOWN) for argument in node.arguments) if node.arguments else False
+    if (
+        isinstance(iterated, Tuple)
+        and iterated.items
+        and all(isinstance(item, Object | Instance) for item in iterated.items)
+    ):
+        return not any(
+            isinstance(item, Object) and item.type == "torch.utils.data.DataLoader" for item in iterated.items
+        )
+    return (
+        isinstance(iterated, Listing)
+        and isinstance(iterated.item, Object)
+        and iterated.item.type in ("torch.optim.Optimizer", "torch.nn.Module")
+    )
+
+
+def _counter_of(node: code.For) -> str:
+    """The variable that counts turns: of `enumerate`, of `range`."""
+    target, iterable = node.target, node.iterable
+    while (
+        isinstance(iterable, code.Call)
+        and dotted(iterable.function).rpartition(".")[2] in ("tqdm", "track", "list")
+        and iterable.arguments
+    ):
+        iterable = iterable.arguments[0].value
+    if not isinstance(iterable, code.Call):
+        return ""
+    name = dotted(iterable.function).rpartition(".")[2]
+    if name == "enumerate" and isinstance(target, code.Sequence) and isinstance(target.items[0], code.Name):
+        return target.items[0].id
+    if name in ("range", "trange", "count") and isinstance(target, code.Name):
+        return target.id
+    return ""
+
+
+def _loader_text(node: code.Expression) -> str:
+    """The expression of the loader itself, seen through `enumerate`, progress bars and kin."""
+    while isinstance(node, code.Call) and node.arguments:
+        node = node.arguments[0].value
+    return dotted(node)

@@ -1,0 +1,376 @@
+"""Models: how they are made, wrapped, called and moved."""
+
+from __future__ import annotations
+
+from trainlint.semantics import (
+    assignment,
+    calls,
+    classes,
+    code,
+    entry_facts,
+    expressions,
+    functions,
+    iteration,
+    library,
+    naming,
+    records,
+    steps,
+    tensors,
+)
+from trainlint.semantics.arguments import Given
+from trainlint.semantics.immutable import replace
+from trainlint.semantics.project import EvaluationForward, Wrapping
+from trainlint.semantics.state import Frame, Role, WrappedModel
+from trainlint.semantics.text import dotted
+from trainlint.semantics.values import (
+    NONE,
+    OBJECT,
+    STRING,
+    UNKNOWN,
+    Const,
+    DeviceValue,
+    Function,
+    Instance,
+    Listing,
+    Object,
+    Option,
+    Table,
+    Tensor,
+    Tuple,
+    Unknown,
+    Value,
+    join_all,
+)
+from trainlint.semantics.vocabulary import Framework, GradMode, Known, Place
+
+
+def make_layer(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
+    """A layer, a loss, a container or a whole model of a library."""
+    _note_start(frame, name, given)
+    inner = None
+    if name in ("torch.nn.Sequential", "torch.nn.ModuleList"):
+        items = (
+            iteration.item_of(frame, given.positional[0])
+            if len(given.positional) == 1 and not isinstance(given.positional[0], Object | Instance)
+            else join_all(given.positional)
+            if given.positional
+            else UNKNOWN
+        )
+        if name == "torch.nn.ModuleList":
+            return Listing(items, growing=True)
+        inner = items
+    return Object("torch.nn.Module", origin=name, place=Place.HOST, inner=inner)
+
+
+def _note_start(frame: Frame, name: str, given: Given) -> None:
+    """Learn whether a model starts from nothing, from weights that an option names, or from either."""
+    cls, _, how = name.rpartition(".")
+    if how == "from_pretrained" and isinstance(given.get("pretrained_model_name_or_path", 0), Option):
+        frame.run.started_from_saved.add(cls)
+    else:
+        frame.run.started_from_nothing.add(name)
+
+
+def wrap(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
+    """A model wrapped for several devices, which may tell that the run is distributed."""
+    model = given.get("module", 0) or UNKNOWN
+    _record_wrapping(frame, name, given, node)
+    entry = frame.run.entry
+    if name not in library.DATA_PARALLEL:
+        entry.distributed = Known.YES
+        entry.data_parallel = Known.YES
+        frame.run.wrapper = name
+    if name in library.FSDP:
+        entry.framework = Framework.FSDP if entry.framework is Framework.PYTORCH else entry.framework
+    place = model.place if isinstance(model, Object | Instance | Tensor) else Place.UNKNOWN
+    if name in library.DATA_PARALLEL or name in library.FSDP or given.arguments(name).given("device_ids"):
+        place = Place.DEVICE
+        tensors.note_device(frame, DeviceValue(cuda=True))
+    if isinstance(model, Instance) and place is Place.DEVICE:
+        model.place = place
+    fact = None
+    if node is not None:
+        fact = frame.run.wrapped_models.setdefault(frame.site(node.at), WrappedModel(frame.site(node.at)))
+    return Object(name, inner=model, place=place, proved=not isinstance(model, Unknown), fact=fact)
+
+
+def _record_wrapping(frame: Frame, name: str, given: Given, node: code.Call | None) -> None:
+    if node is None:
+        return
+    model = given.get("module", 0) or UNKNOWN
+    frame.run.record(
+        Wrapping,
+        frame,
+        name,
+        site=frame.site(node.at),
+        text=node,
+        library=name,
+        arguments=given.arguments(name),
+        model=model,
+        conditional_forward=records.conditional_forward(frame, model) if _may_skip(given) else Known.UNKNOWN,
+    )
+
+
+def _may_skip(given: Given) -> bool:
+    """Whether the wrapping says anything about unused parameters, so that it matters whether there are any."""
+    return "find_unused_parameters" in given.keywords or len(given.positional) > 8 or not given.complete
+
+
+def call_module(frame: Frame, module: Instance, given: Given, node: code.Call | None) -> Value:
+    """Run a model of the project's own: its forward, in the circumstances of the call."""
+    record_forward(frame, module, node)
+    forward = classes.find_member(module.cls, "forward")
+    values = given.all()
+    if not isinstance(forward, Function) or not _worth_following(frame, module):
+        number = naming.LOSS.search(module.cls.define.name.lower())
+        return tensors.call_module_value(frame, Place.UNKNOWN if number else module.place, True, values, number=number)
+    result = functions.call_function(frame, forward, replace(given, positional=[module, *given.positional]), node)
+    return placed(frame, result, module.place, values)
+
+
+def _worth_following(frame: Frame, module: Instance) -> bool:
+    """Whether a model's forward may hold anything to report; without gradients, nothing in it is training code."""
+    if frame.where.grad is GradMode.DISABLED:
+        return False
+    known = frame.run.interest
+    return any(known.of_class(cls.module.path, cls.define.name) for cls in classes.lineage(module.cls))
+
+
+def placed(frame: Frame, result: Value, place: Place, values: list[Value]) -> Value:
+    """A model's output, where its forward alone does not tell where it lives."""
+    if isinstance(result, Unknown | Object) or result == NONE:
+        return tensors.call_module_value(frame, place, True, values)
+    if isinstance(result, Tensor):
+        graph = frame.where.grad is not GradMode.DISABLED
+        outside = tensors.call_module_value(frame, place, True, values)
+        if result.place is not Place.DEVICE and outside.place is Place.DEVICE:
+            result = replace(result, place=Place.DEVICE, proved=outside.proved)
+        return replace(result, keeps_graph=graph, loader=None)
+    if isinstance(result, Tuple):
+        return Tuple(
+            tuple(placed(frame, item, place, values) if not isinstance(item, Const) else item for item in result.items)
+        )
+    if isinstance(result, Table):
+        return replace(
+            result,
+            items=tuple(
+                (name, placed(frame, item, place, values) if isinstance(item, Tensor | Unknown) else item)
+                for name, item in result.items
+            ),
+        )
+    return result
+
+
+def call_wrapper(frame: Frame, callee: Object, given: Given, node: code.Call | None) -> Value:
+    """Call the model inside a wrapper, and note whether gradients flow through the wrapper."""
+    if isinstance(callee.fact, WrappedModel):
+        callee.fact.called = True
+        callee.fact.with_gradients = callee.fact.with_gradients or frame.where.grad is not GradMode.DISABLED
+    inner = callee.inner
+    if isinstance(inner, Instance):
+        inner.place = Place.DEVICE if callee.place is Place.DEVICE else inner.place
+        return call_module(frame, inner, given, node)
+    record_forward(frame, callee, node)
+    return tensors.call_module_value(frame, callee.place, callee.proved, given.all())
+
+
+def call_data_parallel(frame: Frame, given: Given, node: code.Call | None) -> Value:
+    """`data_parallel(module, inputs)`: a wrapper that is made and called at once."""
+    _record_wrapping(frame, "torch.nn.parallel.data_parallel", given, node)
+    model = given.get("module", 0)
+    inputs = given.get("inputs", 1)
+    values = [inputs] if inputs is not None else []
+    if isinstance(model, Instance):
+        return call_module(frame, model, Given(values), node)
+    return tensors.call_module_value(frame, Place.DEVICE, True, values)
+
+
+def record_forward(frame: Frame, model: Value, node: code.Call | None) -> None:
+    """Keep a model's call: it matters if it turns out to stand in an evaluation loop."""
+    if node is None or frame.where.grad is GradMode.DISABLED or frame.where.gradients_asked:
+        return
+    if frame.where.root.role is Role.FORWARD:
+        return
+    if (
+        frame.function is not None
+        and frame.function.owner is not None
+        and classes.is_module_class(frame.function.owner)
+    ):
+        # a layer inside of a model: the call of the model is the one that matters
+        return
+    if isinstance(model, Object) and (model.origin == "criterion" or library.has_no_parameters(model.origin)):
+        return
+    frame.run.record(
+        EvaluationForward,
+        frame,
+        "forward",
+        site=frame.site(node.at),
+        text=node,
+        model=model,
+        frozen_inputs=isinstance(model, Object | Instance) and model.frozen,
+        only_evaluates=_only_evaluates(frame),
+    )
+
+
+def _only_evaluates(frame: Frame) -> bool:
+    function = frame.function
+    if function is None or not isinstance(function.define, code.Define):
+        return False
+    mentions = function.module.facts.functions[function.define.body].mentions
+    return "backward" not in mentions and "step" not in mentions
+
+
+_PLACING = {"to", "cuda", "cpu", "half", "float", "double", "bfloat16", "to_empty", "xpu"}
+
+
+_SAME_MODEL = {
+    "train",
+    "eval",
+    "requires_grad_",
+    "apply",
+    "compile",
+    "share_memory",
+    "type",
+    "gradient_checkpointing_enable",
+    "enable_input_require_grads",
+    "init_weights",
+    "freeze",
+    "unfreeze",
+}
+
+
+def model_method(frame: Frame, receiver: Object, name: str, given: Given, node: code.Call | None) -> Value:
+    """A method of a model whose code is not part of the project."""
+    if name in _PLACING:
+        moved = replace(receiver, place=_model_place(frame, receiver.place, name, given))
+        assignment.rebind(frame, code.receiver_of(node), moved)
+        return moved
+    if name in _SAME_MODEL:
+        _note_mode(frame, name, given, node)
+        if name == "requires_grad_" and given.positional[:1] == [Const(False)]:
+            assignment.rebind(frame, code.receiver_of(node), replace(receiver, frozen=True))
+        return receiver
+    return _module_protocol(frame, receiver, receiver.place, name, given, node)
+
+
+def instance_method(frame: Frame, receiver: Instance, name: str, given: Given, node: code.Call | None) -> Value:
+    """A method that a model of the project's own has from `nn.Module`."""
+    if name in _PLACING:
+        receiver.place = _model_place(frame, receiver.place, name, given)
+        return receiver
+    if name in _SAME_MODEL:
+        _note_mode(frame, name, given, node)
+        if name == "requires_grad_" and given.positional[:1] == [Const(False)]:
+            receiver.frozen = True
+        return receiver
+    if name == "forward":
+        return tensors.call_module_value(frame, receiver.place, True, given.all())
+    return _module_protocol(frame, receiver, receiver.place, name, given, node)
+
+
+def wrapper_method(frame: Frame, receiver: Object, name: str, given: Given, node: code.Call | None) -> Value:
+    """A method of a model wrapped for several devices; what the wrapper lacks is asked of the model inside."""
+    if name in ("no_sync", "join", "set_requires_gradient_sync"):
+        frame.run.entry.disables_sync = True
+        return Object("no_sync")
+    if name in _PLACING:
+        return replace(receiver, place=_model_place(frame, receiver.place, name, given))
+    if name in _SAME_MODEL:
+        _note_mode(frame, name, given, node)
+        return receiver
+    if receiver.inner is not None and not isinstance(receiver.inner, Unknown):
+        callee = expressions.method(frame, receiver.inner, name)
+        return calls.call(frame, callee, given, node)
+    return _module_protocol(frame, receiver, receiver.place, name, given, node)
+
+
+def _note_mode(frame: Frame, name: str, given: Given, node: code.Call | None) -> None:
+    """`model.eval()` starts what evaluates, `model.train()` ends it; the `eval()` of a teacher beside a model that
+    trains does neither."""
+    if name not in ("train", "eval"):
+        return
+    receiver = code.receiver_of(node)
+    model = dotted(receiver) if receiver is not None else ""
+    if name == "train" and given.positional[:1] != [Const(False)]:
+        frame.training.add(model)
+        frame.evaluating = False
+    else:
+        frame.evaluating = model in frame.training or not frame.training
+        frame.training.discard(model)
+
+
+def _model_place(frame: Frame, place: Place, name: str, given: Given) -> Place:
+    """Where a model lives after `.to(…)`, `.cuda()` or `.cpu()`."""
+    if name == "cpu":
+        return Place.HOST
+    if name == "cuda" or name == "xpu":
+        tensors.note_device(frame, DeviceValue(cuda=True))
+        return Place.DEVICE
+    if name not in ("to", "to_empty"):
+        return place
+    device, named = tensors.target_of(given)
+    if device is None:
+        unknown = named or (given.positional and isinstance(given.positional[0], Unknown))
+        return Place.UNKNOWN if unknown and place is not Place.DEVICE else place
+    tensors.note_device(frame, device)
+    return tensors.place_of(device)
+
+
+def _module_protocol(
+    frame: Frame, model: Value, place: Place, name: str, given: Given, node: code.Call | None
+) -> Value:
+    """What every `nn.Module` offers beside its forward."""
+    if name in ("parameters", "buffers"):
+        return Listing(Tensor(place=place))
+    if name in ("named_parameters", "named_buffers"):
+        return Listing(Tuple((STRING, Tensor(place=place))))
+    if name in ("modules", "children"):
+        return Listing(Object("torch.nn.Module", place=place))
+    if name in ("named_modules", "named_children"):
+        return Listing(Tuple((STRING, Object("torch.nn.Module", place=place))))
+    if name == "state_dict":
+        return Object("state_dict", inner=Object("torch.nn.Module"))
+    if name == "load_state_dict":
+        entry_facts.note_resume(frame, given)
+        return OBJECT
+    if name == "zero_grad":
+        records.record_call(frame, "torch.nn.Module.zero_grad", given, node, model)
+        return OBJECT
+    if name in ("register_buffer", "register_parameter", "add_module"):
+        _register(model, given)
+        return OBJECT
+    if name in (
+        "get_parameter",
+        "register_forward_hook",
+        "register_full_backward_hook",
+        "push_to_hub",
+        "resize_token_embeddings",
+        "print_trainable_parameters",
+        "num_parameters",
+        "get_input_embeddings",
+    ):
+        return OBJECT
+    if name == "save_pretrained":
+        state = Object("state_dict", inner=Object("torch.nn.Module"))
+        records.note_checkpoint(frame, Given([state]), node)
+        return OBJECT
+    if name == "no_sync":
+        frame.run.entry.disables_sync = True
+        return Object("no_sync")
+    if "backward" in name:
+        steps.mark_backward(frame, node)
+        return OBJECT
+    if name == "forward":
+        record_forward(frame, model, node)
+        return tensors.call_module_value(frame, place, False, given.all())
+    if name == "generate":
+        return Tensor(place=place if place is Place.DEVICE else Place.UNKNOWN, container=True)
+    return tensors.call_module_value(frame, place, False, given.all())
+
+
+def _register(model: Value, given: Given) -> None:
+    """A buffer or parameter is an attribute that moves with its module."""
+    name = given.get("name", 0)
+    value = given.get("tensor", 1)
+    if isinstance(model, Instance) and isinstance(name, Const) and isinstance(name.value, str) and value is not None:
+        model.attributes[name.value] = replace(value, registered=True) if isinstance(value, Tensor) else value

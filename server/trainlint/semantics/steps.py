@@ -1,0 +1,64 @@
+"""Steps: the backward passes and optimizer updates that tell which loops train."""
+
+from __future__ import annotations
+
+from trainlint.semantics import code
+from trainlint.semantics.project import Site
+from trainlint.semantics.state import Frame, Role
+from trainlint.semantics.vocabulary import GuardKind
+
+
+def mark_backward(frame: Frame, node: code.Call | None) -> None:
+    """A backward pass runs here."""
+    _mark(frame, node, update=False)
+
+
+def mark_update(frame: Frame, node: code.Call | None) -> None:
+    """An optimizer step runs here."""
+    _mark(frame, node, update=True)
+
+
+def _mark(frame: Frame, node: code.Call | None, *, update: bool) -> None:
+    """A backward pass or an optimizer step runs here: the innermost loop over data is a step loop."""
+    frame.run.effects += 1
+    where = frame.where
+    if not where.loops:
+        if where.root.role is not Role.PROGRAM:
+            where.root.runs_step = True
+        elif node is None:
+            return
+        if where.root.role is Role.FUNCTION:
+            frame.run.entry.trains = True
+        return
+    frame.run.entry.trains = True
+    data = [position for position, loop in enumerate(where.loops) if not loop.small] or [len(where.loops) - 1]
+    inner = data[-1]
+    step_loop = where.loops[inner]
+    step_loop.runs_step = True
+    for loop in where.loops[inner:]:
+        loop.trains = True
+    for loop in where.loops[:inner]:
+        loop.holds_steps = True
+    step_loop.no_sync = step_loop.no_sync or where.no_sync
+    if node is None:
+        return
+    site = _site_in_loop(frame, node, inner)
+    if update:
+        step_loop.updates[site] = any(
+            guard.kind is GuardKind.ACCUMULATION and guard.depth > inner for guard in where.guards
+        )
+    else:
+        single = any(guard.kind is GuardKind.SINGLE for guard in where.guards)
+        step_loop.backwards[site] = not single
+        if inner < len(where.loops) - 1 and not single:
+            step_loop.micro_batches = True
+        step_loop.wrapper = step_loop.wrapper or frame.run.wrapper
+
+
+def _site_in_loop(frame: Frame, node: code.Call, index: int) -> Site:
+    """The call, in the function that holds the loop `index`, that leads to `node`."""
+    at: code.Place = node.at
+    holder = frame
+    while holder.loop_base > index and holder.caller is not None and holder.called_at is not None:
+        at, holder = holder.called_at, holder.caller
+    return holder.site(at)
