@@ -76,6 +76,12 @@ STACK_SAMPLES = (
     ),
     Case(
         "TL101",
+        "tokenizing that takes 1 % of the step from each worker is cleared, however long the step waits for data",
+        measured(stacks={FIRST: StackSamples(0.004, 30, True)}, loader=LoaderEvidence(0.4, 4)),
+        REFUTED,
+    ),
+    Case(
+        "TL101",
         "tokenizing in the training process costs the step what it takes",
         measured(stacks={FIRST: StackSamples(0.03, 300, False)}, loader=LoaderEvidence(0.3, 0)),
         CONFIRMED,
@@ -302,6 +308,14 @@ def test_a_confirmed_cost_is_told_in_milliseconds_and_as_a_share_with_its_thresh
     assert verdict.share == pytest.approx(0.05)
     assert verdict.calls_per_step == 2.0
     assert verdict.evidence[0].threshold == pytest.approx(2.0)
+
+
+def test_what_workers_do_beside_each_other_costs_the_step_a_part_of_their_time() -> None:
+    stacks = {FIRST: StackSamples(0.05, 400, True)}
+    shared = verdict_on(Case("TL101", "", measured(stacks=stacks, loader=LoaderEvidence(0.4, 5)), CONFIRMED))
+    assert (shared.ms_per_step, shared.share) == (pytest.approx(10.0), pytest.approx(0.1))
+    bounded = verdict_on(Case("TL101", "", measured(stacks=stacks, loader=LoaderEvidence(0.03, 1)), CONFIRMED))
+    assert (bounded.ms_per_step, bounded.share) == (pytest.approx(3.0), pytest.approx(0.03))
 
 
 def test_unmeasured_figures_stay_null() -> None:

@@ -225,8 +225,8 @@ def judge_stacks(evidence: Evidence, site: Site, **overrides: float) -> Verdict:
     """Judge by stack samples under the lines at `site`."""
     found = [evidence.stacks[line] for line in evidence.lines(site) if line in evidence.stacks]
     seconds = sum(sample.seconds_per_step for sample in found) if found else None
-    if found and all(sample.in_workers for sample in found) and evidence.loader is not None:
-        return _judge_worker_time(evidence, found, seconds or 0.0)
+    if seconds is not None and all(sample.in_workers for sample in found) and evidence.loader is not None:
+        return _judge_worker_time(evidence.loader, seconds, evidence.step_s)
     return judge_cost(
         evidence,
         site,
@@ -238,16 +238,19 @@ def judge_stacks(evidence: Evidence, site: Site, **overrides: float) -> Verdict:
     )
 
 
-def _judge_worker_time(evidence: Evidence, found: list[StackSamples], seconds: float) -> Verdict:
-    """Work in loader workers costs what the step waits for data, at most."""
-    assert evidence.loader is not None
-    wait = evidence.loader.data_wait_share
+def _judge_worker_time(loader: LoaderEvidence, seconds: float, step_s: float) -> Verdict:
+    """Work in loader workers costs the step its part of one worker's time at most, and no more than the step waits."""
+    wait = loader.data_wait_share
     figures = (
         Measurement("worker time", seconds * 1e3, "ms/step", Source.STACKS),
         Measurement("data wait", wait, "share", Source.AGENT, CONFIRMED_SHARE),
     )
-    status = Status.CONFIRMED if wait >= CONFIRMED_SHARE and seconds > 0 else Status.REFUTED
-    return Verdict(status, seconds * 1e3, wait, None, figures, "time in loader workers, which run beside the step")
+    if step_s <= 0:
+        return Verdict(Status.INCONCLUSIVE, evidence=figures, note="no step was timed")
+    cost = min(seconds / max(loader.workers, 1), wait * step_s)
+    status = Status.CONFIRMED if cost / step_s >= CONFIRMED_SHARE else Status.REFUTED
+    note = "the cost is an upper bound: loader workers run beside each other and beside the step"
+    return Verdict(status, cost * 1e3, cost / step_s, None, figures, note)
 
 
 def judge_calls(evidence: Evidence, site: Site, **overrides: float) -> Verdict:
