@@ -14,7 +14,7 @@ from trainlint.fixes.recipe import (
 )
 from trainlint.lint.finding import Family, Finding
 from trainlint.lint.rule import Rule, invalid, valid
-from trainlint.semantics.project import NameUse, Project, ReferenceForm
+from trainlint.semantics.project import NameUse, Project
 from trainlint.semantics.vocabulary import GuardKind
 
 
@@ -343,11 +343,7 @@ class DeprecatedAmp(Rule):
     def check(self, project: Project) -> Iterator[Finding]:
         for use in project.uses_of(*REPLACEMENTS):
             replacement = REPLACEMENTS[use.name]
-            if (
-                use.form is ReferenceForm.USE
-                and GuardKind.EXCEPTIONAL not in use.under
-                and _is_available(replacement, project.torch_version)
-            ):
+            if GuardKind.EXCEPTIONAL not in use.under and _is_available(replacement, project.torch_version):
                 yield self.mention(
                     use,
                     f"`{_public_name(use)}` is deprecated in favour of `{replacement.function}`",

@@ -416,7 +416,6 @@ class Define(Node):
     parameters: tuple[Parameter, ...]
     returns: Expression | None
     body: int
-    is_async: bool
     is_generator: bool
     at: Place
     tag: int = 43

@@ -8,7 +8,7 @@ from trainlint.semantics import classes, code, frameworks, functions, library, l
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.state import Frame
-from trainlint.semantics.values import Class, Const, Function, Instance, Value
+from trainlint.semantics.values import Class, Function, Instance, Value
 from trainlint.semantics.vocabulary import Place
 
 
@@ -81,10 +81,6 @@ def _after_instantiation(
 ) -> None:
     """What a library base class does with a new object of a project class."""
     if names & library.SHARDING_SAMPLERS:
-        instance.attributes["__sampler__"] = loaders.make_sampler(
-            frame, next(iter(names & library.SHARDING_SAMPLERS)), given, node
-        )
+        instance.sampler = loaders.make_sampler(frame, next(iter(names & library.SHARDING_SAMPLERS)), given, node)
     if any(library.HF_TRAINERS.match(name) for name in names):
         frameworks.use_hf_trainer(frame, given, instance)
-    if "torch.utils.tensorboard.SummaryWriter" in names:
-        instance.attributes.setdefault("_tracker", Const(True))

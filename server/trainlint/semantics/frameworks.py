@@ -75,9 +75,9 @@ def run_dataset(frame: Frame, dataset: Value, loader: Loader | None) -> None:
     for option in options(dataset):
         if isinstance(option, Object) and option.inner is not None and option.type == "dataset":
             run_dataset(frame, option.inner, loader)
-        if not isinstance(option, Instance) or id(option) in frame.run.datasets_seen:
+        if not isinstance(option, Instance) or id(option) in frame.run.driven_objects:
             continue
-        frame.run.datasets_seen.add(id(option))
+        frame.run.driven_objects.add(id(option))
         _run_items(frame, option, loader)
         for value in option.attributes.values():
             if isinstance(value, Instance) and classes.is_dataset_class(value.cls):
@@ -300,9 +300,9 @@ def lightning_trainer_method(frame: Frame, receiver: Object, name: str, given: G
 
 def run_lightning_object(frame: Frame, instance: Instance) -> None:
     """Run the hooks of a LightningModule, a data module or a callback as often as the Trainer does."""
-    if id(instance) in frame.run.datasets_seen:
+    if id(instance) in frame.run.driven_objects:
         return
-    frame.run.datasets_seen.add(id(instance))
+    frame.run.driven_objects.add(id(instance))
     _own(frame, Framework.LIGHTNING)
     instance.place = Place.DEVICE
     outer, frame.where = frame.where, replace(frame.where, loops=(), guards=())

@@ -404,8 +404,8 @@ class Linker:
             frame.run.entry.trains = True
             frameworks.run_lightning_object(frame, receiver)
             return True
-        if any(library.HF_TRAINERS.match(base) for base in bases) and id(receiver) not in frame.run.datasets_seen:
-            frame.run.datasets_seen.add(id(receiver))
+        if any(library.HF_TRAINERS.match(base) for base in bases) and id(receiver) not in frame.run.driven_objects:
+            frame.run.driven_objects.add(id(receiver))
             frameworks.use_hf_trainer(frame, Given([]), receiver)
         return False
 

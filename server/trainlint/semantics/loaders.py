@@ -65,7 +65,7 @@ def _join_sampler(loader: Loader, values: list[Value | None]) -> None:
     found: list[Sampler] = []
     for value in values:
         for option in options(value) if value is not None else ():
-            inner: Value | None = option.attributes.get("__sampler__") if isinstance(option, Instance) else option
+            inner: Value | None = option.sampler if isinstance(option, Instance) else option
             while (
                 isinstance(inner, Object) and inner.type == "sampler" and inner.fact is None and inner.inner is not None
             ):

@@ -464,9 +464,7 @@ class Lowering:
             last = node.type_parameters.params[-1], mirror.type_params[-1]
         at = self._header(node, mirror, last)
         index, is_generator = self._body(node, mirror)
-        return code.Define(
-            name, decorators, parameters, returns, index, node.asynchronous is not None, is_generator, at
-        )
+        return code.Define(name, decorators, parameters, returns, index, is_generator, at)
 
     def _body(self, node: cst.FunctionDef, mirror: Mirror) -> tuple[int, bool]:
         """Lower a function's body to a line of its own; return its index and whether it yields."""

@@ -221,6 +221,7 @@ def _only_evaluates(frame: Frame) -> bool:
 
 
 _PLACING = {"to", "cuda", "cpu", "half", "float", "double", "bfloat16", "to_empty", "xpu"}
+"""Methods that move a model or give it another type, and return it."""
 
 
 _SAME_MODEL = {
@@ -237,6 +238,7 @@ _SAME_MODEL = {
     "freeze",
     "unfreeze",
 }
+"""Methods that change a model in place and return it."""
 
 
 def model_method(frame: Frame, receiver: Object, name: str, given: Given, node: code.Call | None) -> Value:

@@ -8,7 +8,7 @@ from typing import Any
 
 from trainlint.semantics import code
 from trainlint.semantics.facts import ModuleFacts
-from trainlint.semantics.project import NameUse, ReferenceForm, Site
+from trainlint.semantics.project import NameUse, Site
 from trainlint.semantics.text import dotted
 from trainlint.semantics.vocabulary import GuardKind
 
@@ -122,7 +122,7 @@ class _Scan:
         site = Site(self.path, row + start, column, row + end, end_column, symbol)
         if first in self.guarded:
             under = (*under, GuardKind.EXCEPTIONAL)
-        self.found.append(NameUse(full, site, ReferenceForm.USE, called, under))
+        self.found.append(NameUse(full, site, called, under))
 
 
 def _names_import_error(node: code.Expression | None) -> bool:

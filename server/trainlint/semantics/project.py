@@ -430,19 +430,13 @@ class Checkpoint:
     "optimizer", "scheduler" and "scaler"."""
 
 
-class ReferenceForm(StrEnum):
-    IMPORT = "import"
-    USE = "use"
-
-
 @immutable
 class NameUse:
-    """A mention of a library name, wherever it stands; needs no interpretation of the code around it."""
+    """A use of a library name, wherever it stands, imports left out; needs no interpretation of the code around it."""
 
     name: str
     """Full dotted path, through import aliases."""
     site: Site
-    form: ReferenceForm
     called: bool
     under: tuple[GuardKind, ...] = ()
     """Guards around it: a version test or a `try`/`except ImportError` is EXCEPTIONAL."""

@@ -363,7 +363,8 @@ class Run:
     """Names that are being looked for through star imports, so that circles end."""
     changed_datasets: set[int] = field(default_factory=set)
     """Datasets, by identity, that the main process changes from within a loop."""
-    datasets_seen: set[int] = field(default_factory=set)
+    driven_objects: set[int] = field(default_factory=set)
+    """Datasets, trainers and callbacks, by identity, whose methods were run as whatever drives them calls those."""
     quiet: dict[tuple[object, ...], Value] = field(default_factory=dict)
     """Results of calls, by function and arguments alone, that left nothing behind that depends on where they stand."""
     unwrapping: int = 0
