@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from trainlint.semantics import (
     assignment,
     calls,
@@ -322,57 +324,96 @@ def _module_protocol(
     frame: Frame, model: Value, place: Place, name: str, given: Given, node: code.Call | None
 ) -> Value:
     """What every `nn.Module` offers beside its forward."""
-    if name in ("parameters", "buffers"):
-        return Listing(Tensor(place=place))
-    if name in ("named_parameters", "named_buffers"):
-        return Listing(Tuple((STRING, Tensor(place=place))))
-    if name in ("modules", "children"):
-        return Listing(Object("torch.nn.Module", place=place))
-    if name in ("named_modules", "named_children"):
-        return Listing(Tuple((STRING, Object("torch.nn.Module", place=place))))
-    if name == "state_dict":
-        return Object("state_dict", inner=Object("torch.nn.Module"))
-    if name == "load_state_dict":
-        entry_facts.note_resume(frame, given)
-        return OBJECT
-    if name == "zero_grad":
-        records.record_call(frame, "torch.nn.Module.zero_grad", given, node, model)
-        return OBJECT
-    if name in ("register_buffer", "register_parameter", "add_module"):
-        _register(model, given)
-        return OBJECT
-    if name in (
-        "get_parameter",
-        "register_forward_hook",
-        "register_full_backward_hook",
-        "push_to_hub",
-        "resize_token_embeddings",
-        "print_trainable_parameters",
-        "num_parameters",
-        "get_input_embeddings",
-    ):
-        return OBJECT
-    if name == "save_pretrained":
-        state = Object("state_dict", inner=Object("torch.nn.Module"))
-        records.note_checkpoint(frame, Given([state]), node)
-        return OBJECT
-    if name == "no_sync":
-        frame.run.entry.disables_sync = True
-        return Object("no_sync")
+    handler = _PROTOCOL.get(name)
+    if handler is not None:
+        return handler(frame, model, place, given, node)
     if "backward" in name:
         steps.mark_backward(frame, node)
         return OBJECT
-    if name == "forward":
-        record_forward(frame, model, node)
-        return tensors.call_module_value(frame, place, False, given.all())
-    if name == "generate":
-        return Tensor(place=place if place is Place.DEVICE else Place.UNKNOWN, container=True)
     return tensors.call_module_value(frame, place, False, given.all())
 
 
-def _register(model: Value, given: Given) -> None:
+def _state_dict(frame: Frame, model: Value, place: Place, given: Given, node: code.Call | None) -> Value:
+    return Object("state_dict", inner=Object("torch.nn.Module"))
+
+
+def _load_state_dict(frame: Frame, model: Value, place: Place, given: Given, node: code.Call | None) -> Value:
+    entry_facts.note_resume(frame, given)
+    return OBJECT
+
+
+def _save_pretrained(frame: Frame, model: Value, place: Place, given: Given, node: code.Call | None) -> Value:
+    state = _state_dict(frame, model, place, given, node)
+    records.note_checkpoint(frame, Given([state]), node)
+    return OBJECT
+
+
+def _zero_grad(frame: Frame, model: Value, place: Place, given: Given, node: code.Call | None) -> Value:
+    records.record_call(frame, "torch.nn.Module.zero_grad", given, node, model)
+    return OBJECT
+
+
+def _register(frame: Frame, model: Value, place: Place, given: Given, node: code.Call | None) -> Value:
     """A buffer or parameter is an attribute that moves with its module."""
     name = given.get("name", 0)
     value = given.get("tensor", 1)
     if isinstance(model, Instance) and isinstance(name, Const) and isinstance(name.value, str) and value is not None:
         model.attributes[name.value] = replace(value, registered=True) if isinstance(value, Tensor) else value
+    return OBJECT
+
+
+def _no_sync(frame: Frame, model: Value, place: Place, given: Given, node: code.Call | None) -> Value:
+    frame.run.entry.disables_sync = True
+    return Object("no_sync")
+
+
+def _forward(frame: Frame, model: Value, place: Place, given: Given, node: code.Call | None) -> Value:
+    record_forward(frame, model, node)
+    return tensors.call_module_value(frame, place, False, given.all())
+
+
+def _generate(frame: Frame, model: Value, place: Place, given: Given, node: code.Call | None) -> Value:
+    return Tensor(place=place if place is Place.DEVICE else Place.UNKNOWN, container=True)
+
+
+def _tensors(frame: Frame, model: Value, place: Place, given: Given, node: code.Call | None) -> Value:
+    return Listing(Tensor(place=place))
+
+
+def _named_tensors(frame: Frame, model: Value, place: Place, given: Given, node: code.Call | None) -> Value:
+    return Listing(Tuple((STRING, Tensor(place=place))))
+
+
+def _layers(frame: Frame, model: Value, place: Place, given: Given, node: code.Call | None) -> Value:
+    return Listing(Object("torch.nn.Module", place=place))
+
+
+def _named_layers(frame: Frame, model: Value, place: Place, given: Given, node: code.Call | None) -> Value:
+    return Listing(Tuple((STRING, Object("torch.nn.Module", place=place))))
+
+
+_WITHOUT_EFFECT = (
+    "get_parameter",
+    "register_forward_hook",
+    "register_full_backward_hook",
+    "push_to_hub",
+    "resize_token_embeddings",
+    "print_trainable_parameters",
+    "num_parameters",
+    "get_input_embeddings",
+)
+_PROTOCOL: dict[str, Callable[[Frame, Value, Place, Given, code.Call | None], Value]] = {
+    **dict.fromkeys(("parameters", "buffers"), _tensors),
+    **dict.fromkeys(("named_parameters", "named_buffers"), _named_tensors),
+    **dict.fromkeys(("modules", "children"), _layers),
+    **dict.fromkeys(("named_modules", "named_children"), _named_layers),
+    **dict.fromkeys(("register_buffer", "register_parameter", "add_module"), _register),
+    **dict.fromkeys(_WITHOUT_EFFECT, lambda frame, model, place, given, node: OBJECT),
+    "state_dict": _state_dict,
+    "load_state_dict": _load_state_dict,
+    "save_pretrained": _save_pretrained,
+    "zero_grad": _zero_grad,
+    "no_sync": _no_sync,
+    "forward": _forward,
+    "generate": _generate,
+}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from trainlint.semantics import builtin_methods, code, entry_facts, functions, library, naming, records, steps, tensors
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
@@ -54,55 +56,27 @@ def call(frame: Frame, callee: Value, given: Given, node: code.Call | None) -> V
 
 def call_method(frame: Frame, receiver: Value, name: str, given: Given, node: code.Call | None) -> Value:
     """A method of something unknown: what people use this name for."""
-    named = code.receiver_of(node)
-    word = dotted(named).rpartition(".")[2] if named is not None else ""
-    if name == "backward" or (
-        "backward" in name
-        and name not in ("register_backward_hook", "register_full_backward_hook")
-        and given.positional
-    ):
+    if _runs_backward(name, given):
         steps.mark_backward(frame, node)
         if "update" in name or "step" in name:
             steps.mark_update(frame, node)
         return OBJECT
-    if name in ("cuda", "to"):
-        return _moved(frame, name, given)
-    if name in ("step", "optimizer_step") and (naming.OPTIMIZER.search(word) and not naming.SCHEDULER.search(word)):
-        steps.mark_update(frame, node)
-        return OBJECT
-    if name == "zero_grad":
-        records.record_call(frame, "torch.optim.Optimizer.zero_grad", given, node, receiver)
-        return OBJECT
-    if name == "set_epoch":
-        frame.run.entry.sets_epoch = True
-        return OBJECT
     if library.TRACKER_ONLY_METHODS.match(name):
         records.record_report(frame, ReportKind.TRACKER, f"tracker.{name}", given, node)
         return OBJECT
-    if name == "item":
-        return NUMBER
-    if name in ("format", "join", "strip", "lower"):
-        return builtin_methods.host_method(frame, STRING, name, given, node)
-    if name == "parameters":
-        return Listing(Tensor(Place.UNKNOWN, proved=False))
-    if name in ("items", "keys"):
-        return Listing(Tuple((STRING, UNKNOWN)) if name == "items" else STRING)
-    if name == "state_dict":
-        kind = "torch.optim.Optimizer" if naming.OPTIMIZER.search(word) else "torch.nn.Module"
-        return Object("state_dict", inner=Object(kind, proved=False))
-    if name == "load_state_dict":
-        entry_facts.note_resume(frame, given)
-        return OBJECT
-    if name == "no_sync":
-        frame.run.entry.disables_sync = True
-        return Object("no_sync")
-    if name in ("append", "add"):
-        added = given.positional[-1] if given.positional else UNKNOWN
-        if isinstance(added, Tensor):
-            records.note_kept_graph(
-                frame, node, code.receiver_of(node), node.arguments[-1].value if node is not None else None, added
-            )
-        return OBJECT
+    handler = _METHODS.get(name)
+    if handler is not None:
+        return handler(frame, receiver, name, given, node)
+    return _any_method(frame, receiver, name, given, node)
+
+
+def _runs_backward(name: str, given: Given) -> bool:
+    hook = name in ("register_backward_hook", "register_full_backward_hook")
+    return name == "backward" or ("backward" in name and not hook and bool(given.positional))
+
+
+def _any_method(frame: Frame, receiver: Value, name: str, given: Given, node: code.Call | None) -> Value:
+    """A method by a name that says nothing of what it does, but perhaps of what it returns."""
     functions.run_callbacks(frame, given)
     if naming.CRITERION.search(name) or naming.LOSS.search(name):
         found = tensors.result_of(frame, given.all())
@@ -110,7 +84,7 @@ def call_method(frame: Frame, receiver: Value, name: str, given: Given, node: co
     return UNKNOWN
 
 
-def _moved(frame: Frame, name: str, given: Given) -> Value:
+def _moved(frame: Frame, receiver: Value, name: str, given: Given, node: code.Call | None) -> Value:
     if name == "cuda":
         tensors.note_device(frame, DeviceValue(cuda=True))
         return Tensor(Place.DEVICE, proved=False, container=True)
@@ -119,3 +93,71 @@ def _moved(frame: Frame, name: str, given: Given) -> Value:
         return UNKNOWN
     tensors.note_device(frame, device)
     return Tensor(tensors.place_of(device), proved=False, container=True)
+
+
+def _step(frame: Frame, receiver: Value, name: str, given: Given, node: code.Call | None) -> Value:
+    word = _name_of_receiver(node)
+    if naming.OPTIMIZER.search(word) and not naming.SCHEDULER.search(word):
+        steps.mark_update(frame, node)
+        return OBJECT
+    return _any_method(frame, receiver, name, given, node)
+
+
+def _zero_grad(frame: Frame, receiver: Value, name: str, given: Given, node: code.Call | None) -> Value:
+    records.record_call(frame, "torch.optim.Optimizer.zero_grad", given, node, receiver)
+    return OBJECT
+
+
+def _set_epoch(frame: Frame, receiver: Value, name: str, given: Given, node: code.Call | None) -> Value:
+    frame.run.entry.sets_epoch = True
+    return OBJECT
+
+
+def _state_dict(frame: Frame, receiver: Value, name: str, given: Given, node: code.Call | None) -> Value:
+    kind = "torch.optim.Optimizer" if naming.OPTIMIZER.search(_name_of_receiver(node)) else "torch.nn.Module"
+    return Object("state_dict", inner=Object(kind, proved=False))
+
+
+def _load_state_dict(frame: Frame, receiver: Value, name: str, given: Given, node: code.Call | None) -> Value:
+    entry_facts.note_resume(frame, given)
+    return OBJECT
+
+
+def _no_sync(frame: Frame, receiver: Value, name: str, given: Given, node: code.Call | None) -> Value:
+    frame.run.entry.disables_sync = True
+    return Object("no_sync")
+
+
+def _added(frame: Frame, receiver: Value, name: str, given: Given, node: code.Call | None) -> Value:
+    added = given.positional[-1] if given.positional else UNKNOWN
+    if isinstance(added, Tensor):
+        last = node.arguments[-1].value if node is not None else None
+        records.note_kept_graph(frame, node, code.receiver_of(node), last, added)
+    return OBJECT
+
+
+def _text(frame: Frame, receiver: Value, name: str, given: Given, node: code.Call | None) -> Value:
+    return builtin_methods.host_method(frame, STRING, name, given, node)
+
+
+def _name_of_receiver(node: code.Call | None) -> str:
+    """The last word of what a method is called on: `optimizer` of `self.optimizer.step()`."""
+    named = code.receiver_of(node)
+    return dotted(named).rpartition(".")[2] if named is not None else ""
+
+
+_METHODS: dict[str, Callable[[Frame, Value, str, Given, code.Call | None], Value]] = {
+    **dict.fromkeys(("cuda", "to"), _moved),
+    **dict.fromkeys(("step", "optimizer_step"), _step),
+    "zero_grad": _zero_grad,
+    "set_epoch": _set_epoch,
+    "state_dict": _state_dict,
+    "load_state_dict": _load_state_dict,
+    "no_sync": _no_sync,
+    **dict.fromkeys(("append", "add"), _added),
+    **dict.fromkeys(("format", "join", "strip", "lower"), _text),
+    "item": lambda frame, receiver, name, given, node: NUMBER,
+    "parameters": lambda frame, receiver, name, given, node: Listing(Tensor(Place.UNKNOWN, proved=False)),
+    "items": lambda frame, receiver, name, given, node: Listing(Tuple((STRING, UNKNOWN))),
+    "keys": lambda frame, receiver, name, given, node: Listing(STRING),
+}
