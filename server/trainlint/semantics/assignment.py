@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainlint.semantics import code, entry_facts, expressions, iteration, loaders, naming, tensors
+from trainlint.semantics import code, entry_facts, expressions, iteration, loaders, naming, object_types, tensors
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.state import Frame
 from trainlint.semantics.text import dotted
@@ -68,7 +68,7 @@ def _assign_items(frame: Frame, targets: tuple[code.Expression, ...], value: Val
         item = value.item
     elif isinstance(value, Tuple) and len(value.items) != len(targets):
         item = join_all(value.items)
-    elif isinstance(value, Object) and value.type == "torch.Generator":
+    elif isinstance(value, Object) and value.type == object_types.GENERATOR:
         item = UNKNOWN
     else:
         item = iteration.item_of(frame, value) if isinstance(value, Object) else UNKNOWN
@@ -116,7 +116,7 @@ def _merge(old: Value, new: Value) -> Value:
 def _assign_item(frame: Frame, target: code.Subscript, value: Value) -> None:
     base = expressions.evaluate(frame, target.value)
     key = expressions.evaluate(frame, target.key)
-    if isinstance(base, Object) and base.type == "os.environ":
+    if isinstance(base, Object) and base.type == object_types.ENVIRONMENT:
         entry_facts.record_environment(frame, target, key, value)
         return
     path = target.value

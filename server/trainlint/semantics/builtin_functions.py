@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from trainlint.semantics import assignment, calls, code, expressions, iteration, packages, records, tensors
+from trainlint.semantics import (
+    assignment,
+    calls,
+    code,
+    expressions,
+    iteration,
+    object_types,
+    packages,
+    records,
+    tensors,
+)
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import ReportKind, SyncKind
@@ -47,7 +57,7 @@ def _same_items(frame: Frame, name: str, given: Given) -> Value:
         loader = iteration.loader_in(value)
         if loader is not None:
             records.note_iteration(frame, loader)
-        return Object("iterator", inner=value)
+        return Object(object_types.ITERATOR, inner=value)
     if isinstance(value, Tuple):
         return value
     return Listing(iteration.item_of(frame, value), growing=name == "list")
@@ -65,7 +75,7 @@ def _number_of(frame: Frame, given: Given, node: code.Call | None) -> Value:
             return value
         if isinstance(value, Host) and value.kind in ("rank", "world-size"):
             return value
-        if isinstance(value, Object) and value.type == "os.environ":
+        if isinstance(value, Object) and value.type == object_types.ENVIRONMENT:
             return Host("rank")
     return NUMBER
 
@@ -111,15 +121,15 @@ def _range(frame: Frame, given: Given, node: code.Call | None) -> Value:
     for argument, value in zip(given.nodes, given.positional, strict=False):
         if isinstance(value, Tensor) and not value.container and node is not None:
             tensors.sync(frame, SyncKind.INDEX, node, value, argument.value)
-    return Object("range")
+    return Object(object_types.RANGE)
 
 
 def _enumerate(frame: Frame, given: Given, node: code.Call | None) -> Value:
-    return Object("enumerate", inner=given.positional[0] if given.positional else UNKNOWN)
+    return Object(object_types.ENUMERATE, inner=given.positional[0] if given.positional else UNKNOWN)
 
 
 def _zip(frame: Frame, given: Given, node: code.Call | None) -> Value:
-    return Object("zip", inner=Tuple(tuple(given.positional)))
+    return Object(object_types.ZIP, inner=Tuple(tuple(given.positional)))
 
 
 def _next(frame: Frame, given: Given, node: code.Call | None) -> Value:
@@ -139,7 +149,9 @@ def _filter(frame: Frame, given: Given, node: code.Call | None) -> Value:
 
 def _getattr(frame: Frame, given: Given, node: code.Call | None) -> Value:
     if len(given.positional) >= 2 and isinstance(given.positional[0], ModuleValue):
-        return expressions.item_at(frame, Object("module-dict", inner=given.positional[0]), given.positional[1])
+        return expressions.item_at(
+            frame, Object(object_types.MODULE_DICT, inner=given.positional[0]), given.positional[1]
+        )
     if (
         len(given.positional) >= 2
         and isinstance(given.positional[0], Reference)

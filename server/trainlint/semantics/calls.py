@@ -16,6 +16,7 @@ from trainlint.semantics import (
     loaders,
     methods,
     models,
+    object_types,
     packages,
     records,
     steps,
@@ -185,7 +186,9 @@ def _super(frame: Frame) -> Value:
     if function is None or function.owner is None:
         return UNKNOWN
     receiver = next(iter(frame.variables.values()), UNKNOWN) if function is frame.function else UNKNOWN
-    return Object("super", inner=receiver if isinstance(receiver, Instance) else None, origin=function.owner.qualname)
+    return Object(
+        object_types.SUPER, inner=receiver if isinstance(receiver, Instance) else None, origin=function.owner.qualname
+    )
 
 
 def super_member(frame: Frame, receiver: Instance, name: str) -> Value:
@@ -197,7 +200,7 @@ def super_member(frame: Frame, receiver: Instance, name: str) -> Value:
             member = classes.find_member(base, name)
             if isinstance(member, Function):
                 return classes.bind(member, receiver)
-    return Method(Object("super", inner=receiver), name) if name == "__init__" else Method(receiver, name)
+    return Method(Object(object_types.SUPER, inner=receiver), name) if name == "__init__" else Method(receiver, name)
 
 
 _CALLERS: dict[type, Callable[[Frame, Any, Given, code.Call | None], Value]] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainlint.semantics import code, expressions, guards
+from trainlint.semantics import code, expressions, guards, object_types
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.project import EnvironmentSetting
 from trainlint.semantics.state import Frame
@@ -41,6 +41,6 @@ def note_resume(frame: Frame, given: Given) -> None:
         return
     for value in given.positional[:1]:
         for option in options(value):
-            if (isinstance(option, Object) and option.type == "checkpoint") or isinstance(option, Unknown):
+            if (isinstance(option, Object) and option.type == object_types.CHECKPOINT) or isinstance(option, Unknown):
                 frame.run.resumes.append(isinstance(option, Object) and option.inner is not None)
                 frame.run.entry.resumes = True

@@ -18,6 +18,7 @@ from trainlint.semantics import (
     module_runs,
     naming,
     narrowing,
+    object_types,
     tensors,
 )
 from trainlint.semantics.arguments import Given
@@ -90,7 +91,7 @@ def infer(frame: Frame, name: str, path: str) -> Value:
     if path in frame.backpropagated:
         return naming.inferred_tensor(assumed_place(frame), keeps_graph=True)
     value = naming.infer(name)
-    if isinstance(value, Object) and value.type == "torch.nn.Module" and value.place is Place.UNKNOWN:
+    if isinstance(value, Object) and value.type == object_types.MODEL and value.place is Place.UNKNOWN:
         return replace(value, place=assumed_place(frame))
     return value
 
@@ -144,14 +145,14 @@ def attribute(frame: Frame, base: Value, name: str) -> Value:
 
 def _reference_attribute(frame: Frame, base: Reference, name: str) -> Value:
     if name == "__dict__":
-        return Object("library-dict", origin=base.name)
+        return Object(object_types.LIBRARY_DICT, origin=base.name)
     full = library.canonical(f"{base.name}.{name}")
     return tensors.constant_reference(full) or Reference(full)
 
 
 def _module_attribute(frame: Frame, base: ModuleValue, name: str) -> Value:
     if name == "__dict__":
-        return Object("module-dict", inner=base)
+        return Object(object_types.MODULE_DICT, inner=base)
     return module_runs.member_of_module(frame, base.module, name)
 
 
@@ -199,7 +200,7 @@ def _framework_attribute(frame: Frame, base: Instance, name: str) -> Value | Non
         if name == "global_rank":
             return Host("rank")
         if name == "trainer":
-            return Object("pytorch_lightning.Trainer")
+            return Object(object_types.LIGHTNING_TRAINER)
     return None
 
 
@@ -229,18 +230,18 @@ def _object_attribute(frame: Frame, base: Object, name: str) -> Value:
         return reader(base)
     if base.type in library.WRAPPERS:
         if name == "module":
-            return base.inner if base.inner is not None else Object("torch.nn.Module", place=base.place, proved=False)
+            return base.inner if base.inner is not None else Object(object_types.MODEL, place=base.place, proved=False)
         if base.inner is not None:
             return attribute(frame, base.inner, name)
     if name == "no_sync" and (
-        base.type in library.WRAPPERS or base.type in ("torch.nn.Module", "accelerate.Accelerator")
+        base.type in library.WRAPPERS or base.type in (object_types.MODEL, object_types.ACCELERATOR)
     ):
         return Method(base, name)
-    if base.type in ("iterator", "tqdm", "prepared") and base.inner is not None:
+    if base.type in (object_types.ITERATOR, object_types.PROGRESS, object_types.PREPARED) and base.inner is not None:
         return attribute(frame, base.inner, name)
-    if base.type == "torch.nn.Module":
+    if base.type == object_types.MODEL:
         return _layer_attribute(base, name)
-    if base.type == "accelerate.Accelerator" and naming.MAIN_PROCESS.search(name):
+    if base.type == object_types.ACCELERATOR and naming.MAIN_PROCESS.search(name):
         return Test((GuardKind.RANK,), (), f"accelerator.{name}")
     return UNKNOWN
 
@@ -261,25 +262,25 @@ def _layer_attribute(base: Object, name: str) -> Value:
 
 
 _OBJECT_ATTRIBUTES: dict[tuple[str, str], Callable[[Object], Value]] = {
-    ("torch.utils.data.DataLoader", "dataset"): lambda base: _dataset_of(base),
-    ("torch.utils.data.DataLoader", "sampler"): lambda base: sampler_of(base),
-    ("torch.utils.data.DataLoader", "batch_sampler"): lambda base: sampler_of(base),
-    ("torch.utils.data.DataLoader", "batch_size"): lambda base: NUMBER,
-    ("accelerate.Accelerator", "device"): lambda base: DeviceValue(cuda=True, cpu=True),
-    ("accelerate.Accelerator", "process_index"): lambda base: Host("rank"),
-    ("accelerate.Accelerator", "local_process_index"): lambda base: Host("rank"),
-    ("accelerate.Accelerator", "num_processes"): lambda base: Host("world-size"),
-    ("accelerate.Accelerator", "sync_gradients"): lambda base: Test(
+    (object_types.LOADER, "dataset"): lambda base: _dataset_of(base),
+    (object_types.LOADER, "sampler"): lambda base: sampler_of(base),
+    (object_types.LOADER, "batch_sampler"): lambda base: sampler_of(base),
+    (object_types.LOADER, "batch_size"): lambda base: NUMBER,
+    (object_types.ACCELERATOR, "device"): lambda base: DeviceValue(cuda=True, cpu=True),
+    (object_types.ACCELERATOR, "process_index"): lambda base: Host("rank"),
+    (object_types.ACCELERATOR, "local_process_index"): lambda base: Host("rank"),
+    (object_types.ACCELERATOR, "num_processes"): lambda base: Host("world-size"),
+    (object_types.ACCELERATOR, "sync_gradients"): lambda base: Test(
         (GuardKind.ACCUMULATION,), (), "accelerator.sync_gradients"
     ),
-    ("lightning.Fabric", "device"): lambda base: DeviceValue(cuda=True, cpu=True),
-    ("lightning.Fabric", "global_rank"): lambda base: Host("rank"),
-    ("deepspeed.Engine", "device"): lambda base: DeviceValue(cuda=True),
-    ("deepspeed.Engine", "local_rank"): lambda base: Host("rank"),
-    ("deepspeed.Engine", "module"): lambda base: (
-        base.inner or Object("torch.nn.Module", place=Place.DEVICE, proved=False)
+    (object_types.FABRIC, "device"): lambda base: DeviceValue(cuda=True, cpu=True),
+    (object_types.FABRIC, "global_rank"): lambda base: Host("rank"),
+    (object_types.DEEPSPEED_ENGINE, "device"): lambda base: DeviceValue(cuda=True),
+    (object_types.DEEPSPEED_ENGINE, "local_rank"): lambda base: Host("rank"),
+    (object_types.DEEPSPEED_ENGINE, "module"): lambda base: (
+        base.inner or Object(object_types.MODEL, place=Place.DEVICE, proved=False)
     ),
-    ("torch.optim.Optimizer", "param_groups"): lambda base: Listing(Table((), OBJECT)),
+    (object_types.OPTIMIZER, "param_groups"): lambda base: Listing(Table((), OBJECT)),
 }
 
 
@@ -290,7 +291,11 @@ def _dataset_of(loader: Object) -> Value:
 def sampler_of(loader: Object) -> Value:
     """The sampler of a loader, as a value."""
     sampler = loader.fact.sampler if isinstance(loader.fact, Loader) else None
-    return Object("sampler", fact=sampler) if sampler is not None else Object("sampler", proved=False)
+    return (
+        Object(object_types.SAMPLER, fact=sampler)
+        if sampler is not None
+        else Object(object_types.SAMPLER, proved=False)
+    )
 
 
 def _option_attribute(frame: Frame, base: Option, name: str) -> Value:
@@ -384,22 +389,22 @@ def item_at(frame: Frame, base: Value, key: Value) -> Value:
 
 
 def _object_item(frame: Frame, base: Object, key: Value) -> Value:
-    if base.type == "os.environ":
+    if base.type == object_types.ENVIRONMENT:
         if isinstance(key, Const) and isinstance(key.value, str):
             name = key.value.lower()
             return Host("rank") if naming.RANK.search(name) else Host("world-size") if "world_size" in name else STRING
         return STRING
-    if base.type == "computed":
+    if base.type == object_types.COMPUTED:
         return base
-    if base.type == "library-dict":
+    if base.type == object_types.LIBRARY_DICT:
         return Reference(f"{base.origin}.{key.value if isinstance(key, Const) else 'any'}")
-    if base.type == "module-dict" and isinstance(base.inner, ModuleValue):
+    if base.type == object_types.MODULE_DICT and isinstance(base.inner, ModuleValue):
         return _any_function(frame, base.inner.module, key)
-    if base.type in ("checkpoint", "state_dict"):
+    if base.type in (object_types.CHECKPOINT, object_types.STATE_DICT):
         return replace(base, inner=base)
-    if base.type in ("torch.nn.Module", "datasets.Dataset"):
+    if base.type in (object_types.MODEL, object_types.HF_DATASET):
         return base
-    if base.type in ("iterator", "tqdm") and base.inner is not None:
+    if base.type in (object_types.ITERATOR, object_types.PROGRESS) and base.inner is not None:
         return item_at(frame, base.inner, key)
     return UNKNOWN
 
@@ -510,7 +515,7 @@ def evaluate_quietly(frame: Frame, node: code.Expression) -> Value:
     if isinstance(node, code.Call) and isinstance(node.function, code.Name | code.Attribute):
         callee = evaluate(frame, node.function)
         if dotted(node.function) in ("os.environ.get", "os.getenv") and node.arguments:
-            return item_at(frame, Object("os.environ"), evaluate(frame, node.arguments[0].value))
+            return item_at(frame, Object(object_types.ENVIRONMENT), evaluate(frame, node.arguments[0].value))
         if isinstance(callee, Function):
             return conditions.guard_function(frame, callee)
         if isinstance(callee, Bound):
@@ -736,7 +741,7 @@ def method(frame: Frame, base: Value, name: str) -> Value:
         found = dict(base.items).get(name, UNKNOWN)
         if not isinstance(found, Unknown):
             return found
-    if isinstance(base, Object) and base.type == "super" and isinstance(base.inner, Instance):
+    if isinstance(base, Object) and base.type == object_types.SUPER and isinstance(base.inner, Instance):
         return calls.super_member(frame, base.inner, name)
     return Method(base, name)
 

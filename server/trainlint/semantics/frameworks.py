@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from trainlint.semantics import classes, code, functions, iteration, methods, records, steps, tensors
+from trainlint.semantics import classes, code, functions, iteration, methods, object_types, records, steps, tensors
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import Loader, ReportKind
@@ -73,7 +73,7 @@ def run_as(
 def run_dataset(frame: Frame, dataset: Value, loader: Loader | None) -> None:
     """Interpret what produces one item of a dataset."""
     for option in options(dataset):
-        if isinstance(option, Object) and option.inner is not None and option.type == "dataset":
+        if isinstance(option, Object) and option.inner is not None and option.type == object_types.DATASET:
             run_dataset(frame, option.inner, loader)
         if not isinstance(option, Instance) or id(option) in frame.run.driven_objects:
             continue
@@ -137,19 +137,19 @@ def _run_item_function(frame: Frame, value: Value, role: Role) -> None:
 def make_accelerator(frame: Frame, given: Given, node: code.Call | None) -> Value:
     """`Accelerator(…)`."""
     _own(frame, Framework.ACCELERATE)
-    return Object("accelerate.Accelerator")
+    return Object(object_types.ACCELERATOR)
 
 
 def _prepared(frame: Frame, value: Value, framework: Framework) -> Value:
     """What a framework gives back for a model, an optimizer or a loader it is handed."""
-    if isinstance(value, Object) and value.type == "torch.utils.data.DataLoader":
+    if isinstance(value, Object) and value.type == object_types.LOADER:
         if isinstance(value.fact, Loader):
             value.fact.prepared_by = framework
         return replace(value, place=Place.DEVICE)
     if isinstance(value, Instance) and classes.is_module(value):
         value.place = Place.DEVICE
         return value
-    if isinstance(value, Object) and value.type == "torch.nn.Module":
+    if isinstance(value, Object) and value.type == object_types.MODEL:
         return replace(value, place=Place.DEVICE)
     if isinstance(value, Choice):
         return join_all(_prepared(frame, option, framework) for option in value.options)
@@ -191,9 +191,9 @@ def accelerator_method(frame: Frame, receiver: Object, name: str, given: Given, 
         )
     if name in ("accumulate", "no_sync"):
         frame.run.entry.disables_sync = True
-        return Object("accumulate")
+        return Object(object_types.ACCUMULATE)
     if name == "autocast":
-        return Object("autocast", origin="on")
+        return Object(object_types.AUTOCAST, origin="on")
     if name == "save_state":
         frame.run.saved_kinds |= {"model", "optimizer", "scheduler", "scaler"}
     if name == "load_state":
@@ -207,7 +207,7 @@ def accelerator_method(frame: Frame, receiver: Object, name: str, given: Given, 
 def make_fabric(frame: Frame, given: Given, node: code.Call | None) -> Value:
     """`Fabric(…)`."""
     _own(frame, Framework.FABRIC)
-    return Object("lightning.Fabric")
+    return Object(object_types.FABRIC)
 
 
 def fabric_method(frame: Frame, receiver: Object, name: str, given: Given, node: code.Call | None) -> Value:
@@ -228,9 +228,9 @@ def fabric_method(frame: Frame, receiver: Object, name: str, given: Given, node:
         return replace(first, place=Place.DEVICE) if isinstance(first, Tensor) else first
     if name == "no_backward_sync":
         frame.run.entry.disables_sync = True
-        return Object("no_sync")
+        return Object(object_types.NO_SYNC)
     if name == "autocast":
-        return Object("autocast", origin="on")
+        return Object(object_types.AUTOCAST, origin="on")
     return OBJECT
 
 
@@ -274,7 +274,7 @@ def make_lightning_trainer(frame: Frame, given: Given, node: code.Call | None) -
     for callback in _listed(given.keywords.get("callbacks", UNKNOWN)):
         if isinstance(callback, Instance):
             run_lightning_object(frame, callback)
-    return Object("pytorch_lightning.Trainer")
+    return Object(object_types.LIGHTNING_TRAINER)
 
 
 def _listed(value: Value) -> list[Value]:
@@ -293,7 +293,7 @@ def lightning_trainer_method(frame: Frame, receiver: Object, name: str, given: G
             for option in _listed(value):
                 if isinstance(option, Instance):
                     run_lightning_object(frame, option)
-                elif isinstance(option, Object) and option.type == "torch.utils.data.DataLoader":
+                elif isinstance(option, Object) and option.type == object_types.LOADER:
                     _take_loader(frame, option, training=name == "fit" and value is not given.get("val_dataloaders", 2))
     return OBJECT
 
@@ -328,11 +328,7 @@ def run_lightning_object(frame: Frame, instance: Instance) -> None:
 
 def _take_loader(frame: Frame, value: Value, *, training: bool) -> None:
     for option in options(value):
-        if (
-            isinstance(option, Object)
-            and option.type == "torch.utils.data.DataLoader"
-            and isinstance(option.fact, Loader)
-        ):
+        if isinstance(option, Object) and option.type == object_types.LOADER and isinstance(option.fact, Loader):
             option.fact.prepared_by = Framework.LIGHTNING
             frame.run.framework_loaders.append((option.fact, training))
 
@@ -353,7 +349,7 @@ def lightning_method(frame: Frame, receiver: Instance, name: str, given: Given, 
         steps.mark_backward(frame, node)
         return NONE
     if name == "optimizers":
-        return Object("torch.optim.Optimizer")
+        return Object(object_types.OPTIMIZER)
     if name in ("save_hyperparameters", "lr_schedulers", "toggle_optimizer", "untoggle_optimizer"):
         return OBJECT
     if name == "all_gather":
@@ -367,7 +363,7 @@ def lightning_method(frame: Frame, receiver: Instance, name: str, given: Given, 
 def make_hf_trainer(frame: Frame, given: Given, node: code.Call | None) -> Value:
     """`Trainer(…)` of transformers."""
     use_hf_trainer(frame, given, None)
-    return Object("hf.Trainer")
+    return Object(object_types.HF_TRAINER)
 
 
 def use_hf_trainer(frame: Frame, given: Given, trainer: Instance | None) -> None:
@@ -399,7 +395,7 @@ def use_hf_trainer(frame: Frame, given: Given, trainer: Instance | None) -> None
                     frame,
                     role,
                     Bound(member, trainer),
-                    [Object("torch.nn.Module", place=Place.DEVICE), Tensor(Place.DEVICE, container=True)]
+                    [Object(object_types.MODEL, place=Place.DEVICE), Tensor(Place.DEVICE, container=True)]
                     if role is not Role.FUNCTION
                     else [],
                 )
@@ -428,13 +424,13 @@ def initialize_deepspeed(frame: Frame, given: Given, node: code.Call | None) -> 
     model = given.keywords.get("model") or (given.positional[1] if len(given.positional) > 1 else UNKNOWN)
     if isinstance(model, Instance):
         model.place = Place.DEVICE
-    engine = Object("deepspeed.Engine", place=Place.DEVICE, inner=model)
+    engine = Object(object_types.DEEPSPEED_ENGINE, place=Place.DEVICE, inner=model)
     return Tuple(
         (
             engine,
-            Object("torch.optim.Optimizer"),
-            Object("torch.utils.data.DataLoader", proved=False),
-            Object("torch.optim.lr_scheduler.LRScheduler"),
+            Object(object_types.OPTIMIZER),
+            Object(object_types.LOADER, proved=False),
+            Object(object_types.SCHEDULER),
         )
     )
 
@@ -471,6 +467,6 @@ def make_ignite_engine(frame: Frame, given: Given, node: code.Call | None) -> Va
                 frame,
                 Role.EVALUATION if evaluation else Role.STEP,
                 value,
-                [Object("ignite.Engine"), Tensor(Place.HOST, container=True)],
+                [Object(object_types.IGNITE_ENGINE), Tensor(Place.HOST, container=True)],
             )
-    return Object("ignite.Engine")
+    return Object(object_types.IGNITE_ENGINE)

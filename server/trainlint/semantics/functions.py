@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trainlint.semantics import code, expressions, library, naming, parameters, statements
+from trainlint.semantics import code, expressions, library, naming, object_types, parameters, statements
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.state import DEEPEST_CALL, Frame, Standing, Where
@@ -75,9 +75,9 @@ def _managed(inner: Frame) -> Value:
     """What a context manager of the project stands for: the circumstances at its `yield`."""
     inside = inner.yield_where
     if inside is not None and inside.grad is GradMode.DISABLED:
-        return Object("no_grad")
+        return Object(object_types.NO_GRAD)
     if inside is not None and inside.no_sync:
-        return Object("no_sync")
+        return Object(object_types.NO_SYNC)
     return join_all(inner.yielded) if inner.yielded else NONE
 
 
@@ -124,11 +124,11 @@ def _enter(frame: Frame, function: Function, node: code.Call | None) -> Where:
     added: list[Standing] = []
     for decorator in function.decorators:
         if is_reference(decorator, *library.NO_GRADS) or (
-            isinstance(decorator, Object) and decorator.type == "no_grad"
+            isinstance(decorator, Object) and decorator.type == object_types.NO_GRAD
         ):
             grad = GradMode.DISABLED
         elif is_reference(decorator, "functools.lru_cache", "functools.cache") or (
-            isinstance(decorator, Object) and decorator.type == "cache"
+            isinstance(decorator, Object) and decorator.type == object_types.CACHE
         ):
             added.append(Standing(GuardKind.FIRST, "a cached function", len(where.loops)))
         elif isinstance(decorator, Reference | Function) and naming.MAIN_PROCESS.search(_name_of(decorator)):

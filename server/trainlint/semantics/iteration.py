@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trainlint.semantics import classes, functions, tensors
+from trainlint.semantics import classes, functions, object_types, tensors
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import Loader
@@ -111,24 +111,24 @@ def _item_of_instance(frame: Frame, value: Instance) -> Value:
 
 def item_of_object(frame: Frame, value: Object) -> Value:
     """What one turn of a loop over a library object gets."""
-    if value.type == "torch.utils.data.DataLoader":
+    if value.type == object_types.LOADER:
         return _batch(value)
-    if value.type == "enumerate":
+    if value.type == object_types.ENUMERATE:
         return Tuple((NUMBER, item_of(frame, value.inner or UNKNOWN)))
-    if value.type == "zip":
+    if value.type == object_types.ZIP:
         items = value.inner.items if isinstance(value.inner, Tuple) else ()
         return Tuple(tuple(item_of(frame, item) for item in items))
-    if value.type in ("iterator", "tqdm", "prepared") and value.inner is not None:
+    if value.type in (object_types.ITERATOR, object_types.PROGRESS, object_types.PREPARED) and value.inner is not None:
         return item_of(frame, value.inner)
-    if value.type == "range":
+    if value.type == object_types.RANGE:
         return NUMBER
-    if value.type in ("computed", "generated-text"):
+    if value.type in (object_types.COMPUTED, object_types.GENERATED_TEXT):
         return value
-    if value.type == "torch.nn.Module":
+    if value.type == object_types.MODEL:
         return replace(value, proved=False)
-    if value.type == "datasets.Dataset":
+    if value.type == object_types.HF_DATASET:
         return UNKNOWN
-    if value.type == "state_dict":
+    if value.type == object_types.STATE_DICT:
         return STRING
     return UNKNOWN
 
@@ -151,10 +151,10 @@ def generated_in(frame: Frame, value: Value, depth: int = 0) -> tuple[Generated 
     if depth > 6:
         return None, _as_it_is
     if isinstance(value, Object) and value.inner is not None:
-        if value.type == "enumerate":
+        if value.type == object_types.ENUMERATE:
             generated, wrap = generated_in(frame, value.inner, depth + 1)
             return generated, lambda item: Tuple((NUMBER, wrap(item)))
-        if value.type in ("iterator", "tqdm"):
+        if value.type in (object_types.ITERATOR, object_types.PROGRESS):
             return generated_in(frame, value.inner, depth + 1)
     if isinstance(value, Instance):
         iterator = classes.find_member(value.cls, "__iter__")
@@ -174,11 +174,19 @@ def loader_in(value: Value, depth: int = 0) -> Object | None:
     if depth > 6:
         return None
     if isinstance(value, Object):
-        if value.type == "torch.utils.data.DataLoader":
+        if value.type == object_types.LOADER:
             return value
         return (
             loader_in(value.inner, depth + 1)
-            if value.inner is not None and value.type in ("enumerate", "iterator", "tqdm", "zip", "prepared")
+            if value.inner is not None
+            and value.type
+            in (
+                object_types.ENUMERATE,
+                object_types.ITERATOR,
+                object_types.PROGRESS,
+                object_types.ZIP,
+                object_types.PREPARED,
+            )
             else None
         )
     if isinstance(value, Tuple | Choice):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainlint.semantics import classes, code, frameworks, library, records
+from trainlint.semantics import classes, code, frameworks, library, object_types, records
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import DatasetKind, Loader, Sampler
@@ -28,7 +28,7 @@ from trainlint.semantics.vocabulary import Known
 def make_loader(frame: Frame, given: Given, node: code.Call | None, name: str, *, exact: bool = True) -> Value:
     """A DataLoader: a record that its uses join, and a value that loops recognize."""
     if node is None:
-        return Object("torch.utils.data.DataLoader")
+        return Object(object_types.LOADER)
     arguments = given.arguments("torch.utils.data.DataLoader")
     if not exact or name != "torch.utils.data.DataLoader":
         arguments = replace(arguments, complete=False)
@@ -57,7 +57,7 @@ def make_loader(frame: Frame, given: Given, node: code.Call | None, name: str, *
     collate = arguments.value("collate_fn")
     if collate is not None:
         frameworks.run_per_item(frame, [collate], Role.COLLATE)
-    return Object("torch.utils.data.DataLoader", fact=loader)
+    return Object(object_types.LOADER, fact=loader)
 
 
 def _join_sampler(loader: Loader, values: list[Value | None]) -> None:
@@ -67,7 +67,10 @@ def _join_sampler(loader: Loader, values: list[Value | None]) -> None:
         for option in options(value) if value is not None else ():
             inner: Value | None = option.sampler if isinstance(option, Instance) else option
             while (
-                isinstance(inner, Object) and inner.type == "sampler" and inner.fact is None and inner.inner is not None
+                isinstance(inner, Object)
+                and inner.type == object_types.SAMPLER
+                and inner.fact is None
+                and inner.inner is not None
             ):
                 inner = inner.inner
             if isinstance(inner, Object) and isinstance(inner.fact, Sampler):
@@ -81,10 +84,10 @@ def _join_sampler(loader: Loader, values: list[Value | None]) -> None:
 def make_sampler(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
     """A sampler: a record that its loader joins, and a value."""
     wrapped = given.get("sampler", 0)
-    if name == "torch.utils.data.BatchSampler" and isinstance(wrapped, Object) and wrapped.type == "sampler":
-        return Object("sampler", origin=name, inner=wrapped)
+    if name == "torch.utils.data.BatchSampler" and isinstance(wrapped, Object) and wrapped.type == object_types.SAMPLER:
+        return Object(object_types.SAMPLER, origin=name, inner=wrapped)
     if node is None:
-        return Object("sampler", origin=name)
+        return Object(object_types.SAMPLER, origin=name)
     key = (frame.site(node.at), frame.where.calls)
     sampler = frame.run.samplers.get(key)
     if sampler is None:
@@ -98,7 +101,7 @@ def make_sampler(frame: Frame, name: str, given: Given, node: code.Call | None) 
         frame.run.samplers[key] = sampler
         frame.run.sampler_where[id(sampler)] = frame.where
     sampler.arguments = given.arguments(name)
-    return Object("sampler", origin=name, fact=sampler)
+    return Object(object_types.SAMPLER, origin=name, fact=sampler)
 
 
 def note_set_epoch(frame: Frame, receiver: Object) -> None:
@@ -116,25 +119,29 @@ def make_dataset(frame: Frame, name: str, given: Given, node: code.Call | None) 
     for keyword in ("transform", "target_transform", "transforms"):
         _run_transforms(frame, given.keywords.get(keyword))
     if name in library.DATASET_WRAPPERS:
-        return Object("dataset", origin=name, inner=given.positional[0] if given.positional else UNKNOWN)
+        return Object(object_types.DATASET, origin=name, inner=given.positional[0] if given.positional else UNKNOWN)
     if name == "torch.utils.data.random_split":
         whole = Object(
-            "dataset", origin="torch.utils.data.Subset", inner=given.positional[0] if given.positional else UNKNOWN
+            object_types.DATASET,
+            origin="torch.utils.data.Subset",
+            inner=given.positional[0] if given.positional else UNKNOWN,
         )
         return Listing(whole)
     return Object(
-        "dataset", origin=name, inner=join_all(given.positional) if name in library.IN_MEMORY_DATASETS else None
+        object_types.DATASET,
+        origin=name,
+        inner=join_all(given.positional) if name in library.IN_MEMORY_DATASETS else None,
     )
 
 
 def transform(given: Given) -> Value:
     """A transform made of others, which run once it is given to a dataset."""
-    return Object("transform", inner=given.positional[0] if given.positional else UNKNOWN)
+    return Object(object_types.TRANSFORM, inner=given.positional[0] if given.positional else UNKNOWN)
 
 
 def _run_transforms(frame: Frame, value: Value | None) -> None:
     """What a dataset of a library applies to each item."""
-    if isinstance(value, Object) and value.type == "transform":
+    if isinstance(value, Object) and value.type == object_types.TRANSFORM:
         _run_transforms(frame, value.inner)
     elif isinstance(value, Tuple):
         for item in value.items:
@@ -159,7 +166,7 @@ def _one_dataset(frame: Frame, dataset: Value) -> tuple[DatasetKind, Known]:
             return DatasetKind.IN_MEMORY, Known.NO
         if dataset.origin in library.DATASET_WRAPPERS and dataset.inner is not None:
             return dataset_facts(frame, dataset.inner)
-        if dataset.type == "datasets.Dataset" or library.TORCHVISION_DATASETS.match(dataset.origin):
+        if dataset.type == object_types.HF_DATASET or library.TORCHVISION_DATASETS.match(dataset.origin):
             return DatasetKind.MAP, Known.YES
         return DatasetKind.UNKNOWN, Known.UNKNOWN
     if isinstance(dataset, Instance):

@@ -10,6 +10,7 @@ from trainlint.semantics import (
     guards,
     iteration,
     naming,
+    object_types,
     records,
     statements,
     tensors,
@@ -197,7 +198,7 @@ def _is_small(node: code.Expression, iterated: Value) -> bool:
         if name in ("parameters", "named_parameters", "modules", "children", "named_modules"):
             return True
         if name in ("items", "values", "keys") and not (
-            isinstance(iterated, Object) and iterated.type == "torch.utils.data.DataLoader"
+            isinstance(iterated, Object) and iterated.type == object_types.LOADER
         ):
             return True
         if name == "range":
@@ -211,13 +212,11 @@ def _is_small(node: code.Expression, iterated: Value) -> bool:
         and iterated.items
         and all(isinstance(item, Object | Instance) for item in iterated.items)
     ):
-        return not any(
-            isinstance(item, Object) and item.type == "torch.utils.data.DataLoader" for item in iterated.items
-        )
+        return not any(isinstance(item, Object) and item.type == object_types.LOADER for item in iterated.items)
     return (
         isinstance(iterated, Listing)
         and isinstance(iterated.item, Object)
-        and iterated.item.type in ("torch.optim.Optimizer", "torch.nn.Module")
+        and iterated.item.type in (object_types.OPTIMIZER, object_types.MODEL)
     )
 
 

@@ -18,6 +18,7 @@ from trainlint.semantics import (
     loaders,
     models,
     naming,
+    object_types,
     records,
     steps,
     tensors,
@@ -84,7 +85,7 @@ def _object_method(frame: Frame, receiver: Object, name: str, given: Given, node
         return handler(frame, receiver, name, given, node)
     if receiver.type in library.WRAPPERS:
         return models.wrapper_method(frame, receiver, name, given, node)
-    if receiver.type == "computed" and isinstance(receiver.inner, Tensor) and name in library.TENSOR_METHODS:
+    if receiver.type == object_types.COMPUTED and isinstance(receiver.inner, Tensor) and name in library.TENSOR_METHODS:
         return tensors.call_method(frame, receiver.inner, name, given, node)
     return unknown.call_method(frame, receiver, name, given, node)
 
@@ -102,7 +103,7 @@ def _instance_method(frame: Frame, receiver: Instance, name: str, given: Given, 
     if classes.is_module_class(receiver.cls):
         return models.instance_method(frame, receiver, name, given, node)
     if any(library.is_optimizer_class(base) for base in names):
-        return _optimizer(frame, Object("torch.optim.Optimizer", origin=receiver.cls.qualname), name, given, node)
+        return _optimizer(frame, Object(object_types.OPTIMIZER, origin=receiver.cls.qualname), name, given, node)
     if any(library.HF_TRAINERS.match(base) for base in names):
         return frameworks.hf_trainer_method(frame, receiver, name, given, node)
     return unknown.call_method(frame, receiver, name, given, node)
@@ -122,7 +123,7 @@ def _optimizer(frame: Frame, receiver: Object, name: str, given: Given, node: co
         records.record_call(frame, "torch.optim.Optimizer.zero_grad", given, node, receiver)
         return OBJECT
     if name == "state_dict":
-        return Object("state_dict", inner=receiver)
+        return Object(object_types.STATE_DICT, inner=receiver)
     if name == "load_state_dict":
         entry_facts.note_resume(frame, given)
         return OBJECT
@@ -133,7 +134,7 @@ def _optimizer(frame: Frame, receiver: Object, name: str, given: Given, node: co
 
 def _scheduler(frame: Frame, receiver: Object, name: str, given: Given, node: code.Call | None) -> Value:
     if name == "state_dict":
-        return Object("state_dict", inner=receiver)
+        return Object(object_types.STATE_DICT, inner=receiver)
     if name in ("get_last_lr", "get_lr"):
         return Listing(NUMBER)
     return OBJECT
@@ -158,7 +159,7 @@ def _scaler(frame: Frame, receiver: Object, name: str, given: Given, node: code.
         )
         return NUMBER
     if name == "state_dict":
-        return Object("state_dict", inner=receiver)
+        return Object(object_types.STATE_DICT, inner=receiver)
     if name == "load_state_dict":
         entry_facts.note_resume(frame, given)
     if name == "__call__":
@@ -172,7 +173,7 @@ def _scaler(frame: Frame, receiver: Object, name: str, given: Given, node: code.
 
 def _loader(frame: Frame, receiver: Object, name: str, given: Given, node: code.Call | None) -> Value:
     if name == "__iter__":
-        return Object("iterator", inner=receiver)
+        return Object(object_types.ITERATOR, inner=receiver)
     if name in ("next", "__next__", "get_batch", "next_batch"):
         return iteration.item_of_object(frame, receiver)
     if name == "set_epoch":
@@ -229,7 +230,7 @@ def _tokenizer(frame: Frame, receiver: Object, name: str, given: Given, node: co
         made_by = receiver.inner.name if isinstance(receiver.inner, Reference) else ""
         records.record_tokenization(frame, receiver.origin or "unknown", name, given, node, made_by)
     if name in library.DECODING_METHODS:
-        return Object("generated-text") if _fresh(given) else STRING
+        return Object(object_types.GENERATED_TEXT) if _fresh(given) else STRING
     if name in library.PADDING_METHODS or name in (
         "__call__",
         "encode",
@@ -261,7 +262,7 @@ def _fresh(given: Given) -> bool:
 
 def _option_method(frame: Frame, receiver: Option, name: str, given: Given, node: code.Call | None) -> Value:
     if name in ("step", "zero_grad", "state_dict", "load_state_dict") and node is not None:
-        return _optimizer(frame, Object("torch.optim.Optimizer", proved=False), name, given, node)
+        return _optimizer(frame, Object(object_types.OPTIMIZER, proved=False), name, given, node)
     if name in ("get", "pop") and given.positional and isinstance(given.positional[0], Const):
         return Option(str(given.positional[0].value))
     if name == "items":
@@ -276,7 +277,7 @@ def _option_method(frame: Frame, receiver: Option, name: str, given: Given, node
 
 def call_object(frame: Frame, callee: Object, given: Given, node: code.Call | None) -> Value:
     """A library object, called like a function."""
-    if callee.type == "torch.nn.Module":
+    if callee.type == object_types.MODEL:
         if callee.proved or _may_be_batch(given):
             models.record_forward(frame, callee, node)
         if isinstance(callee.inner, Instance | Choice):
@@ -289,19 +290,29 @@ def call_object(frame: Frame, callee: Object, given: Given, node: code.Call | No
         return tensors.call_module_value(frame, place, callee.proved, values, number=loss)
     if callee.type in library.WRAPPERS:
         return models.call_wrapper(frame, callee, given, node)
-    if callee.type == "tokenizer":
+    if callee.type == object_types.TOKENIZER:
         return _tokenizer(frame, callee, "__call__", given, node)
-    if callee.type == "torch.amp.GradScaler":
+    if callee.type == object_types.SCALER:
         return _scaler(frame, callee, "__call__", given, node)
-    if callee.type == "deepspeed.Engine":
+    if callee.type == object_types.DEEPSPEED_ENGINE:
         models.record_forward(frame, callee, node)
         inner = callee.inner
         if isinstance(inner, Instance):
             return models.call_module(frame, inner, given, node)
         return tensors.call_module_value(frame, Place.DEVICE, True, given.all())
-    if callee.type in ("no_grad", "enable_grad", "cache", "decorator", "autocast") and given.positional:
+    if (
+        callee.type
+        in (
+            object_types.NO_GRAD,
+            object_types.ENABLE_GRAD,
+            object_types.CACHE,
+            object_types.DECORATOR,
+            object_types.AUTOCAST,
+        )
+        and given.positional
+    ):
         return functions.decorated(callee, given.positional[0])
-    if callee.type == "torch.optim.lr_scheduler.LRScheduler":
+    if callee.type == object_types.SCHEDULER:
         return NUMBER
     functions.run_callbacks(frame, given)
     return UNKNOWN
@@ -311,7 +322,8 @@ def _may_be_batch(given: Given) -> bool:
     """Whether what is given to something that is a model by its name alone is, or may hold, tensors."""
     values = [option for value in given.all() for option in options(value)]
     return given.spread or any(
-        tensors.tensors_in(value) or (isinstance(value, Object) and value.type == "computed") for value in values
+        tensors.tensors_in(value) or (isinstance(value, Object) and value.type == object_types.COMPUTED)
+        for value in values
     )
 
 
@@ -384,40 +396,40 @@ def _checkpoint(frame: Frame, receiver: Object, name: str, given: Given, node: c
 
 
 _HANDLERS: dict[str, Handler] = {
-    "os.environ": _environment,
-    "super": _base_constructor,
-    "generated-text": lambda frame, receiver, name, given, node: receiver,
-    "torch.nn.Module": lambda frame, receiver, name, given, node: models.model_method(
+    object_types.ENVIRONMENT: _environment,
+    object_types.SUPER: _base_constructor,
+    object_types.GENERATED_TEXT: lambda frame, receiver, name, given, node: receiver,
+    object_types.MODEL: lambda frame, receiver, name, given, node: models.model_method(
         frame, receiver, name, given, node
     ),
-    "torch.optim.Optimizer": _optimizer,
-    "torch.optim.lr_scheduler.LRScheduler": _scheduler,
-    "torch.amp.GradScaler": _scaler,
-    "torch.utils.data.DataLoader": _loader,
-    "sampler": _sampler,
-    "iterator": _iterator,
-    "enumerate": _iterator,
-    "tqdm": _progress,
-    "logging.Logger": _logger,
-    "tracker": _tracker,
-    "tokenizer": _tokenizer,
-    "datasets.Dataset": _data_set,
-    "argparse.ArgumentParser": _parser,
-    "checkpoint": _checkpoint,
-    "state_dict": _checkpoint,
-    "accelerate.Accelerator": lambda frame, receiver, name, given, node: frameworks.accelerator_method(
+    object_types.OPTIMIZER: _optimizer,
+    object_types.SCHEDULER: _scheduler,
+    object_types.SCALER: _scaler,
+    object_types.LOADER: _loader,
+    object_types.SAMPLER: _sampler,
+    object_types.ITERATOR: _iterator,
+    object_types.ENUMERATE: _iterator,
+    object_types.PROGRESS: _progress,
+    object_types.LOGGER: _logger,
+    object_types.TRACKER: _tracker,
+    object_types.TOKENIZER: _tokenizer,
+    object_types.HF_DATASET: _data_set,
+    object_types.PARSER: _parser,
+    object_types.CHECKPOINT: _checkpoint,
+    object_types.STATE_DICT: _checkpoint,
+    object_types.ACCELERATOR: lambda frame, receiver, name, given, node: frameworks.accelerator_method(
         frame, receiver, name, given, node
     ),
-    "lightning.Fabric": lambda frame, receiver, name, given, node: frameworks.fabric_method(
+    object_types.FABRIC: lambda frame, receiver, name, given, node: frameworks.fabric_method(
         frame, receiver, name, given, node
     ),
-    "deepspeed.Engine": lambda frame, receiver, name, given, node: frameworks.deepspeed_method(
+    object_types.DEEPSPEED_ENGINE: lambda frame, receiver, name, given, node: frameworks.deepspeed_method(
         frame, receiver, name, given, node
     ),
-    "pytorch_lightning.Trainer": lambda frame, receiver, name, given, node: frameworks.lightning_trainer_method(
+    object_types.LIGHTNING_TRAINER: lambda frame, receiver, name, given, node: frameworks.lightning_trainer_method(
         frame, receiver, name, given, node
     ),
-    "hf.Trainer": lambda frame, receiver, name, given, node: frameworks.hf_trainer_method(
+    object_types.HF_TRAINER: lambda frame, receiver, name, given, node: frameworks.hf_trainer_method(
         frame, receiver, name, given, node
     ),
 }

@@ -15,6 +15,7 @@ from trainlint.semantics import (
     iteration,
     library,
     naming,
+    object_types,
     records,
     steps,
     tensors,
@@ -61,7 +62,7 @@ def make_layer(frame: Frame, name: str, given: Given, node: code.Call | None) ->
         if name == "torch.nn.ModuleList":
             return Listing(items, growing=True)
         inner = items
-    return Object("torch.nn.Module", origin=name, place=Place.HOST, inner=inner)
+    return Object(object_types.MODEL, origin=name, place=Place.HOST, inner=inner)
 
 
 def _note_start(frame: Frame, name: str, given: Given) -> None:
@@ -276,7 +277,7 @@ def wrapper_method(frame: Frame, receiver: Object, name: str, given: Given, node
     """A method of a model wrapped for several devices; what the wrapper lacks is asked of the model inside."""
     if name in ("no_sync", "join", "set_requires_gradient_sync"):
         frame.run.entry.disables_sync = True
-        return Object("no_sync")
+        return Object(object_types.NO_SYNC)
     if name in _PLACING:
         return replace(receiver, place=_model_place(frame, receiver.place, name, given))
     if name in _SAME_MODEL:
@@ -334,7 +335,7 @@ def _module_protocol(
 
 
 def _state_dict(frame: Frame, model: Value, place: Place, given: Given, node: code.Call | None) -> Value:
-    return Object("state_dict", inner=Object("torch.nn.Module"))
+    return Object(object_types.STATE_DICT, inner=Object(object_types.MODEL))
 
 
 def _load_state_dict(frame: Frame, model: Value, place: Place, given: Given, node: code.Call | None) -> Value:
@@ -364,7 +365,7 @@ def _register(frame: Frame, model: Value, place: Place, given: Given, node: code
 
 def _no_sync(frame: Frame, model: Value, place: Place, given: Given, node: code.Call | None) -> Value:
     frame.run.entry.disables_sync = True
-    return Object("no_sync")
+    return Object(object_types.NO_SYNC)
 
 
 def _forward(frame: Frame, model: Value, place: Place, given: Given, node: code.Call | None) -> Value:
@@ -385,11 +386,11 @@ def _named_tensors(frame: Frame, model: Value, place: Place, given: Given, node:
 
 
 def _layers(frame: Frame, model: Value, place: Place, given: Given, node: code.Call | None) -> Value:
-    return Listing(Object("torch.nn.Module", place=place))
+    return Listing(Object(object_types.MODEL, place=place))
 
 
 def _named_layers(frame: Frame, model: Value, place: Place, given: Given, node: code.Call | None) -> Value:
-    return Listing(Tuple((STRING, Object("torch.nn.Module", place=place))))
+    return Listing(Tuple((STRING, Object(object_types.MODEL, place=place))))
 
 
 _WITHOUT_EFFECT = (

@@ -8,16 +8,8 @@ from __future__ import annotations
 import functools
 import re
 
-from trainlint.semantics.values import (
-    NUMBER,
-    UNKNOWN,
-    DeviceValue,
-    Host,
-    Object,
-    Option,
-    Tensor,
-    Value,
-)
+from trainlint.semantics import object_types
+from trainlint.semantics.values import NUMBER, UNKNOWN, DeviceValue, Host, Object, Option, Tensor, Value
 from trainlint.semantics.vocabulary import Place
 
 
@@ -135,18 +127,18 @@ def infer(name: str) -> Value:
 _INFERRED: tuple[tuple[Idiom, Value], ...] = (
     (CONFIG, Option("config")),
     (RANK, Host("rank")),
-    (SCHEDULER, Object("torch.optim.lr_scheduler.LRScheduler", proved=False)),
-    (OPTIMIZER, Object("torch.optim.Optimizer", proved=False)),
-    (SCALER, Object("torch.amp.GradScaler", proved=False)),
-    (TOKENIZER, Object("tokenizer", origin="unknown", proved=False)),
+    (SCHEDULER, Object(object_types.SCHEDULER, proved=False)),
+    (OPTIMIZER, Object(object_types.OPTIMIZER, proved=False)),
+    (SCALER, Object(object_types.SCALER, proved=False)),
+    (TOKENIZER, Object(object_types.TOKENIZER, origin="unknown", proved=False)),
     (SAMPLER, UNKNOWN),
-    (LOADER, Object("torch.utils.data.DataLoader", proved=False)),
-    (CRITERION, Object("torch.nn.Module", origin="criterion", place=Place.HOST, proved=False)),
+    (LOADER, Object(object_types.LOADER, proved=False)),
+    (CRITERION, Object(object_types.MODEL, origin="criterion", place=Place.HOST, proved=False)),
     (DEVICE, DeviceValue(cuda=True, cpu=True, proved=False)),
-    (PROGRESS, Object("tqdm", proved=False)),
-    (TRACKER, Object("tracker", proved=False)),
-    (LOGGER, Object("logging.Logger", proved=False)),
-    (MODULE, Object("torch.nn.Module", origin="parameter", place=Place.UNKNOWN, proved=False)),
+    (PROGRESS, Object(object_types.PROGRESS, proved=False)),
+    (TRACKER, Object(object_types.TRACKER, proved=False)),
+    (LOGGER, Object(object_types.LOGGER, proved=False)),
+    (MODULE, Object(object_types.MODEL, origin="parameter", place=Place.UNKNOWN, proved=False)),
     (STEP_INDEX, NUMBER),
     (EPOCH_INDEX, NUMBER),
 )

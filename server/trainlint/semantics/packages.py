@@ -18,6 +18,7 @@ from trainlint.semantics import (
     loaders,
     models,
     naming,
+    object_types,
     records,
     steps,
     tensors,
@@ -100,7 +101,7 @@ def _by_package(frame: Frame, name: str, given: Given, node: code.Call | None) -
     if package in library.HOST_PACKAGES:
         return OBJECT
     found = tensors.result_of(frame, given.all())
-    return Object("computed", inner=replace(found, proved=False)) if found is not None else UNKNOWN
+    return Object(object_types.COMPUTED, inner=replace(found, proved=False)) if found is not None else UNKNOWN
 
 
 _NOTHING_KNOWN = frozenset(
@@ -151,23 +152,25 @@ def _init_process_group(frame: Frame, given: Given, node: code.Call | None) -> V
 
 def _no_grad(frame: Frame, given: Given, node: code.Call | None) -> Value:
     if given.positional and isinstance(given.positional[0], Const) and given.positional[0].value is False:
-        return Object("enable_grad")
+        return Object(object_types.ENABLE_GRAD)
     if given.positional and isinstance(given.positional[0], Function):
-        return functions.decorated(Object("no_grad"), given.positional[0])
-    return Object("no_grad")
+        return functions.decorated(Object(object_types.NO_GRAD), given.positional[0])
+    return Object(object_types.NO_GRAD)
 
 
 def _set_grad(frame: Frame, given: Given, node: code.Call | None) -> Value:
     mode = given.positional[0] if given.positional else UNKNOWN
     result = (
-        Object("no_grad")
+        Object(object_types.NO_GRAD)
         if mode == Const(False)
-        else Object("enable_grad")
+        else Object(object_types.ENABLE_GRAD)
         if mode == Const(True)
-        else Object("maybe_grad")
+        else Object(object_types.MAYBE_GRAD)
     )
     if node is not None and frame.standing_alone == node.at:
-        grad = {"no_grad": GradMode.DISABLED, "enable_grad": GradMode.ENABLED}.get(result.type, GradMode.UNKNOWN)
+        grad = {object_types.NO_GRAD: GradMode.DISABLED, object_types.ENABLE_GRAD: GradMode.ENABLED}.get(
+            result.type, GradMode.UNKNOWN
+        )
         frame.where = replace(frame.where, grad=grad)
         frame.last_grad = grad
     return result
@@ -179,7 +182,7 @@ def _save(frame: Frame, given: Given, node: code.Call | None) -> Value:
 
 
 def _load(frame: Frame, given: Given, node: code.Call | None) -> Value:
-    return Object("checkpoint")
+    return Object(object_types.CHECKPOINT)
 
 
 def _autograd_backward(frame: Frame, given: Given, node: code.Call | None) -> Value:
@@ -193,7 +196,7 @@ def _logging_config(frame: Frame, given: Given, node: code.Call | None) -> Value
 
 
 def _get_logger(frame: Frame, given: Given, node: code.Call | None) -> Value:
-    return Object("logging.Logger")
+    return Object(object_types.LOGGER)
 
 
 def _root_logger(method: str) -> Call:
@@ -217,7 +220,7 @@ def _first_argument(frame: Frame, given: Given, node: code.Call | None) -> Value
 def _compile(frame: Frame, given: Given, node: code.Call | None) -> Value:
     if given.keywords.get("dynamic") != Const(True):
         frame.run.entry.wants_fixed_shapes = True
-    return given.positional[0] if given.positional else Object("decorator")
+    return given.positional[0] if given.positional else Object(object_types.DECORATOR)
 
 
 def _wants_fixed_shapes(frame: Frame) -> Value:
@@ -226,12 +229,12 @@ def _wants_fixed_shapes(frame: Frame) -> Value:
 
 
 def _iterates(frame: Frame, given: Given, node: code.Call | None) -> Value:
-    return Object("iterator", inner=given.positional[0]) if given.positional else UNKNOWN
+    return Object(object_types.ITERATOR, inner=given.positional[0]) if given.positional else UNKNOWN
 
 
 def _progress(frame: Frame, given: Given, node: code.Call | None) -> Value:
     inner = given.get("iterable", 0)
-    return Object("tqdm", inner=inner) if inner is not None else Object("tqdm")
+    return Object(object_types.PROGRESS, inner=inner) if inner is not None else Object(object_types.PROGRESS)
 
 
 def _spawn(frame: Frame, given: Given, node: code.Call | None) -> Value:
@@ -255,7 +258,7 @@ def _world_size(frame: Frame, given: Given, node: code.Call | None) -> Value:
 
 def _environment_get(frame: Frame, given: Given, node: code.Call | None) -> Value:
     key = given.positional[0] if given.positional else UNKNOWN
-    return expressions.item_at(frame, Object("os.environ"), key)
+    return expressions.item_at(frame, Object(object_types.ENVIRONMENT), key)
 
 
 def _environment_set(frame: Frame, given: Given, node: code.Call | None) -> Value:
@@ -283,7 +286,7 @@ _EXACT: dict[str, Call] = {
     ),
     "torch.no_grad": _no_grad,
     "torch.inference_mode": _no_grad,
-    "torch.enable_grad": lambda frame, given, node: Object("enable_grad"),
+    "torch.enable_grad": lambda frame, given, node: Object(object_types.ENABLE_GRAD),
     "torch.set_grad_enabled": _set_grad,
     "torch.save": _save,
     "torch.load": _load,
@@ -292,7 +295,7 @@ _EXACT: dict[str, Call] = {
     "logging.basicConfig": _logging_config,
     "logging.disable": _logging_config,
     "logging.getLogger": _get_logger,
-    "accelerate.logging.get_logger": lambda frame, given, node: Object("logging.Logger", origin="rank-aware"),
+    "accelerate.logging.get_logger": lambda frame, given, node: Object(object_types.LOGGER, origin="rank-aware"),
     "functools.partial": _partial,
     "copy.deepcopy": _first_argument,
     "copy.copy": _first_argument,
@@ -311,15 +314,15 @@ _EXACT: dict[str, Call] = {
     "tqdm": _progress,
     "tqdm.tqdm_notebook": _progress,
     "rich.progress.track": _progress,
-    "tqdm.trange": lambda frame, given, node: Object("tqdm", inner=Object("range")),
+    "tqdm.trange": lambda frame, given, node: Object(object_types.PROGRESS, inner=Object(object_types.RANGE)),
     "torch.multiprocessing.spawn": _spawn,
     "torch.multiprocessing.Process": _spawn,
     "multiprocessing.Process": _spawn,
     "threading.Thread": _spawn,
-    "functools.lru_cache": lambda frame, given, node: Object("cache"),
-    "argparse.ArgumentParser": lambda frame, given, node: Object("argparse.ArgumentParser"),
-    "configargparse.ArgumentParser": lambda frame, given, node: Object("argparse.ArgumentParser"),
-    "transformers.HfArgumentParser": lambda frame, given, node: Object("argparse.ArgumentParser"),
+    "functools.lru_cache": lambda frame, given, node: Object(object_types.CACHE),
+    "argparse.ArgumentParser": lambda frame, given, node: Object(object_types.PARSER),
+    "configargparse.ArgumentParser": lambda frame, given, node: Object(object_types.PARSER),
+    "transformers.HfArgumentParser": lambda frame, given, node: Object(object_types.PARSER),
     "os.environ.get": _environment_get,
     "os.getenv": _environment_get,
     "os.environ.setdefault": _environment_set,
@@ -338,25 +341,25 @@ _EXACT: dict[str, Call] = {
 
 
 def _make_optimizer(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
-    return Object("torch.optim.Optimizer", origin=name)
+    return Object(object_types.OPTIMIZER, origin=name)
 
 
 def _make_scheduler(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
-    return Object("torch.optim.lr_scheduler.LRScheduler", origin=name)
+    return Object(object_types.SCHEDULER, origin=name)
 
 
 def _make_scaler(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
-    return Object("torch.amp.GradScaler", origin=name)
+    return Object(object_types.SCALER, origin=name)
 
 
 def _make_autocast(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
     frame.run.entry.autocast = True
     dtype = given.arguments(name).value("dtype")
-    return Object("autocast", origin=dtype.name if isinstance(dtype, Reference) else "on")
+    return Object(object_types.AUTOCAST, origin=dtype.name if isinstance(dtype, Reference) else "on")
 
 
 def _make_tracker(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
-    return Object("tracker", origin=name)
+    return Object(object_types.TRACKER, origin=name)
 
 
 def _track(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
@@ -365,12 +368,12 @@ def _track(frame: Frame, name: str, given: Given, node: code.Call | None) -> Val
 
 
 def _make_hf_dataset(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
-    return Object("datasets.Dataset", origin=name)
+    return Object(object_types.HF_DATASET, origin=name)
 
 
 def _make_tokenizer(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
     kind = next((kind for pattern, kind in library.TOKENIZER_FACTORIES if pattern.match(name)), "unknown")
-    return Object("tokenizer", origin=kind, inner=Reference(name.removesuffix(".from_pretrained")))
+    return Object(object_types.TOKENIZER, origin=kind, inner=Reference(name.removesuffix(".from_pretrained")))
 
 
 def _tokenize(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:

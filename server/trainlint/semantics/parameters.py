@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainlint.semantics import code, expressions, frameworks, guards, library
+from trainlint.semantics import code, expressions, frameworks, guards, library, object_types
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.state import Frame
 from trainlint.semantics.values import (
@@ -145,19 +145,19 @@ def _annotated_reference(frame: Frame, name: str) -> Value:
     if name == "torch.Tensor":
         return UNKNOWN
     if name == "torch.nn.Module":
-        return Object("torch.nn.Module", place=expressions.assumed_place(frame), proved=False)
+        return Object(object_types.MODEL, place=expressions.assumed_place(frame), proved=False)
     if name in library.DATA_LOADERS:
-        return Object("torch.utils.data.DataLoader", proved=False)
+        return Object(object_types.LOADER, proved=False)
     if name.startswith("torch.optim") and "sched" not in name:
-        return Object("torch.optim.Optimizer", proved=False)
+        return Object(object_types.OPTIMIZER, proved=False)
     if name == "torch.device":
         return DeviceValue(cuda=True, cpu=True, proved=False)
     if name in library.GRAD_SCALERS:
-        return Object("torch.amp.GradScaler", proved=False)
+        return Object(object_types.SCALER, proved=False)
     if name == "accelerate.Accelerator":
         return frameworks.make_accelerator(frame, Given([], complete=False), None)
     if name.startswith("transformers.") and "okeniz" in name:
-        return Object("tokenizer", origin="transformers")
+        return Object(object_types.TOKENIZER, origin="transformers")
     if name.startswith("numpy."):
         return ARRAY
     return UNKNOWN

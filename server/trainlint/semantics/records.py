@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainlint.semantics import classes, code, guards, library, naming, tensors
+from trainlint.semantics import classes, code, guards, library, naming, object_types, tensors
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.context import Context
 from trainlint.semantics.immutable import replace
@@ -150,19 +150,19 @@ def state_kinds(value: Value, key: str = "", depth: int = 0) -> set[str]:
     if isinstance(value, Choice | Tuple):
         inner = value.options if isinstance(value, Choice) else value.items
         return set().union(*(state_kinds(item, key, depth + 1) for item in inner))
-    if isinstance(value, Object) and value.type == "state_dict" and isinstance(value.inner, Object):
+    if isinstance(value, Object) and value.type == object_types.STATE_DICT and isinstance(value.inner, Object):
         by_type = {
-            "torch.optim.Optimizer": "optimizer",
-            "torch.optim.lr_scheduler.LRScheduler": "scheduler",
-            "torch.amp.GradScaler": "scaler",
-            "torch.nn.Module": "model",
+            object_types.OPTIMIZER: "optimizer",
+            object_types.SCHEDULER: "scheduler",
+            object_types.SCALER: "scaler",
+            object_types.MODEL: "model",
         }
         kind = by_type.get(value.inner.type, "model")
         return _kinds_by_name(key) or {kind} if kind == "model" else {kind}
     if isinstance(value, Instance) and classes.is_module_class(value.cls):
         return {"model"}
-    if isinstance(value, Object) and value.type in ("torch.nn.Module", "torch.optim.Optimizer"):
-        return {"model"} if value.type == "torch.nn.Module" else {"optimizer"}
+    if isinstance(value, Object) and value.type in (object_types.MODEL, object_types.OPTIMIZER):
+        return {"model"} if value.type == object_types.MODEL else {"optimizer"}
     if isinstance(value, Option):
         return _kinds_by_name(key)
     return _kinds_by_name(key)
@@ -252,7 +252,7 @@ def _conditional(frame: Frame, model: Value) -> Known:
             return Known.NO
         return (
             conditional_forward(frame, model.inner)
-            if model.inner is not None and model.type != "torch.nn.Module"
+            if model.inner is not None and model.type != object_types.MODEL
             else Known.UNKNOWN
         )
     if not isinstance(model, Instance):
@@ -305,7 +305,7 @@ def _submodules_used(model: Instance, branch: object) -> set[str]:
             value = model.attributes.get(item.name)
             layer = (isinstance(value, Instance) and classes.is_module_class(value.cls)) or (
                 isinstance(value, Object)
-                and value.type == "torch.nn.Module"
+                and value.type == object_types.MODEL
                 and not library.has_no_parameters(value.origin)
             )
             if layer:
@@ -422,7 +422,7 @@ def record_tokenization(
 def _is_generated(value: Value | None) -> bool:
     if isinstance(value, Listing):
         value = value.item
-    return isinstance(value, Object) and value.type == "generated-text"
+    return isinstance(value, Object) and value.type == object_types.GENERATED_TEXT
 
 
 def _is_cached(frame: Frame) -> bool:
@@ -432,7 +432,7 @@ def _is_cached(frame: Frame) -> bool:
         return False
     caches = ("functools.lru_cache", "functools.cache", "lru_cache", "cachetools.cached")
     decorated = any(
-        is_reference(item, *caches) or (isinstance(item, Object) and item.type == "cache")
+        is_reference(item, *caches) or (isinstance(item, Object) and item.type == object_types.CACHE)
         for item in function.decorators
     )
     return decorated or any(_looks_up(guard.test) for guard in frame.where.guards)

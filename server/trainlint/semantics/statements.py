@@ -19,6 +19,7 @@ from trainlint.semantics import (
     loops,
     module_runs,
     naming,
+    object_types,
     records,
     tensors,
 )
@@ -276,16 +277,16 @@ def _entered(frame: Frame, node: code.Expression, value: Value) -> Where:
         ):
             return replace(where, guards=(*where.guards, Standing(GuardKind.RANK, node, len(where.loops))))
         return where
-    if value.type == "no_grad":
+    if value.type == object_types.NO_GRAD:
         return replace(where, grad=GradMode.DISABLED)
-    if value.type == "enable_grad":
+    if value.type == object_types.ENABLE_GRAD:
         # asked for in so many words: whoever writes that wants the gradients
         return replace(where, grad=GradMode.ENABLED, gradients_asked=True)
-    if value.type == "maybe_grad":
+    if value.type == object_types.MAYBE_GRAD:
         return replace(where, grad=GradMode.UNKNOWN)
-    if value.type in ("no_sync", "accumulate"):
+    if value.type in (object_types.NO_SYNC, object_types.ACCUMULATE):
         return replace(where, no_sync=True)
-    if value.type == "autocast":
+    if value.type == object_types.AUTOCAST:
         return replace(where, autocast=value.origin)
     return where
 

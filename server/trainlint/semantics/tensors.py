@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trainlint.semantics import code, library, naming, records, steps
+from trainlint.semantics import code, library, naming, object_types, records, steps
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import Arguments, Site, SyncKind, SyncPoint, Transfer
@@ -157,7 +157,7 @@ def as_device(value: Value) -> DeviceValue | None:
         return DeviceValue(cuda=True)
     if isinstance(value, Host) and value.kind == "rank":
         return DeviceValue(cuda=True, rank_local=True)
-    if isinstance(value, Object) and value.type == "device-text":
+    if isinstance(value, Object) and value.type == object_types.DEVICE_TEXT:
         return DeviceValue(cuda=True)
     if isinstance(value, Option) and (
         naming.DEVICE.search(value.name) or naming.RANK.search(value.name) or naming.CUDA.search(value.name)
@@ -201,7 +201,7 @@ def constant_reference(name: str) -> Value | None:
     if name in ("math.pi", "numpy.pi"):
         return NUMBER
     if name == "os.environ":
-        return Object("os.environ")
+        return Object(object_types.ENVIRONMENT)
     if name == "torch.utils.data.DataLoader.__init__":
         return OBJECT
     return None
@@ -420,7 +420,7 @@ _METHODS: dict[str, Callable[[Frame, Tensor, Given, code.Call | None], Value]] =
     "size": lambda frame, value, given, node: NUMBER if given.positional else OBJECT,
     "train": _masked,
     "eval": _masked,
-    "state_dict": lambda frame, value, given, node: Object("state_dict", inner=Object("torch.nn.Module")),
+    "state_dict": lambda frame, value, given, node: Object(object_types.STATE_DICT, inner=Object(object_types.MODEL)),
     "load_state_dict": lambda frame, value, given, node: OBJECT,
     "zero_grad": lambda frame, value, given, node: OBJECT,
     "requires_grad_": lambda frame, value, given, node: value,

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trainlint.semantics import builtin_methods, code, entry_facts, functions, library, naming, records, steps, tensors
+from trainlint.semantics import (
+    builtin_methods,
+    code,
+    entry_facts,
+    functions,
+    library,
+    naming,
+    object_types,
+    records,
+    steps,
+    tensors,
+)
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import ReportKind
@@ -50,8 +61,8 @@ def call(frame: Frame, callee: Value, given: Given, node: code.Call | None) -> V
         records.record_tokenization(frame, "unknown", "__call__", given, node)
         return UNKNOWN
     if word in frame.run.options.loader_factories:
-        return Object("torch.utils.data.DataLoader", proved=False)
-    return Object("computed", inner=replace(found, proved=False)) if found is not None else UNKNOWN
+        return Object(object_types.LOADER, proved=False)
+    return Object(object_types.COMPUTED, inner=replace(found, proved=False)) if found is not None else UNKNOWN
 
 
 def call_method(frame: Frame, receiver: Value, name: str, given: Given, node: code.Call | None) -> Value:
@@ -114,8 +125,8 @@ def _set_epoch(frame: Frame, receiver: Value, name: str, given: Given, node: cod
 
 
 def _state_dict(frame: Frame, receiver: Value, name: str, given: Given, node: code.Call | None) -> Value:
-    kind = "torch.optim.Optimizer" if naming.OPTIMIZER.search(_name_of_receiver(node)) else "torch.nn.Module"
-    return Object("state_dict", inner=Object(kind, proved=False))
+    kind = object_types.OPTIMIZER if naming.OPTIMIZER.search(_name_of_receiver(node)) else object_types.MODEL
+    return Object(object_types.STATE_DICT, inner=Object(kind, proved=False))
 
 
 def _load_state_dict(frame: Frame, receiver: Value, name: str, given: Given, node: code.Call | None) -> Value:
@@ -125,7 +136,7 @@ def _load_state_dict(frame: Frame, receiver: Value, name: str, given: Given, nod
 
 def _no_sync(frame: Frame, receiver: Value, name: str, given: Given, node: code.Call | None) -> Value:
     frame.run.entry.disables_sync = True
-    return Object("no_sync")
+    return Object(object_types.NO_SYNC)
 
 
 def _added(frame: Frame, receiver: Value, name: str, given: Given, node: code.Call | None) -> Value:
