@@ -303,8 +303,6 @@ class Run:
     run_units: Callable[[Run, ModuleState, str], Value | None]
     """Runs the statements of a module that bind a name, and returns what it is bound to."""
     interest: Interest
-    closure: frozenset[Path] = frozenset()
-    """The files that the entry point imports, directly or not, itself included."""
     modules: dict[Path, ModuleState] = field(default_factory=dict)
     instances: dict[tuple[object, ...], Instance] = field(default_factory=dict)
     memo: dict[tuple[object, ...], Value] = field(default_factory=dict)
@@ -337,8 +335,8 @@ class Run:
     framework_loaders: list[tuple[Loader, bool]] = field(default_factory=list)
     """Loaders that a framework iterates, with whether it trains on them."""
     roots: dict[tuple[Role, bool, bool], Root] = field(default_factory=dict)
-    mentions: frozenset[str] | None = None
-    """What the files of the closure mention, once it was asked for."""
+    mentions: frozenset[str] = frozenset()
+    """The names among `extract.WATCHED` that the files of the closure mention."""
     rank_names: frozenset[str] = frozenset()
     """Names that the configuration says are true on one rank only."""
     nodes: NodeFacts = field(default_factory=NodeFacts)
