@@ -23,6 +23,7 @@ from trainlint.semantics.project import Arguments, EvaluationForward, Site, Sync
 from trainlint.semantics.state import (
     DEEPEST_CALL,
     MOST_STATEMENTS,
+    NOWHERE,
     Frame,
     ModuleState,
     Role,
@@ -345,7 +346,7 @@ def _is_context_manager(function: Function) -> bool:
 
 def _enter(frame: Frame, function: Function, node: code.Call | None) -> Where:
     where = frame.where
-    row = frame.site(node.at).row if node is not None else 0
+    called_at = (frame.row, node.at) if node is not None else NOWHERE
     grad = where.grad
     added: list[Standing] = []
     for decorator in function.decorators:
@@ -360,7 +361,7 @@ def _enter(frame: Frame, function: Function, node: code.Call | None) -> Where:
         elif isinstance(decorator, Reference | Function) and naming.MAIN_PROCESS.search(_name_of(decorator)):
             added.append(Standing(GuardKind.RANK, _name_of(decorator), len(where.loops)))
     name = f"{function.module.name}.{function.qualname}"
-    return replace(where, grad=grad, guards=where.guards + tuple(added), calls=(*where.calls, (name, row)))
+    return replace(where, grad=grad, guards=where.guards + tuple(added), calls=(*where.calls, (name, called_at)))
 
 
 def _name_of(value: Reference | Function) -> str:

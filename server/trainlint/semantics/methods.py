@@ -354,7 +354,15 @@ def _wrapper_method(frame: Frame, receiver: Object, name: str, given: Given, nod
         frame.run.entry.disables_sync = True
         return Object("no_sync")
     if name in _PLACING:
-        return replace(receiver, place=_model_place(frame, receiver.place, name, given))
+        place = _model_place(frame, receiver.place, name, given)
+        inner = receiver.inner
+        if isinstance(inner, Instance):
+            inner.place = place
+        moved = replace(
+            receiver, place=place, inner=replace(inner, place=place) if isinstance(inner, Object) else inner
+        )
+        calls.rebind(frame, code.receiver_of(node), moved)
+        return moved
     if name in _SAME_MODEL:
         _note_mode(frame, name, given, node)
         return receiver

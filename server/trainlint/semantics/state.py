@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 MOST_STATEMENTS = 60_000
 """Statements interpreted per entry point; beyond it, calls are not followed. Real ones need a few thousand."""
+NOWHERE = (0, 0)
+"""The place that a function is called from which a library calls, or nobody."""
 DEEPEST_CALL = 24
 """Calls are followed this deep; deeper code is not reached."""
 
@@ -133,8 +135,9 @@ class Where:
     root: Root
     loops: tuple[LoopRun, ...] = ()
     guards: tuple[Standing, ...] = ()
-    calls: tuple[tuple[str, int], ...] = ()
-    """Functions on the way from the entry point, each with the row it was called from."""
+    calls: tuple[tuple[str, tuple[int, code.Place]], ...] = ()
+    """Functions on the way from the entry point, each with the place that it was called from: the first row of the
+    unit of code, and the place in it. Two calls on one line are two ways."""
     grad: GradMode = GradMode.ENABLED
     no_sync: bool = False
     gradients_asked: bool = False

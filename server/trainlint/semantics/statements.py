@@ -22,7 +22,7 @@ from trainlint.semantics import (
 from trainlint.semantics.facts import ModuleFacts
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import Loader, Site
-from trainlint.semantics.state import Frame, LoopRun, ModuleState, Role, Run, Standing, Units, Where
+from trainlint.semantics.state import NOWHERE, Frame, LoopRun, ModuleState, Role, Run, Standing, Units, Where
 from trainlint.semantics.text import dotted
 from trainlint.semantics.values import (
     NONE,
@@ -1025,7 +1025,7 @@ def _run_unit(run: Run, module: ModuleState, index: int) -> None:
     if index in module.ran:
         return
     module.ran.add(index)
-    where = Where(run.root(Role.PROGRAM), calls=((module.name, 0),), grad=module.grad)
+    where = Where(run.root(Role.PROGRAM), calls=((module.name, NOWHERE),), grad=module.grad)
     frame = Frame(run, module, where, module.facts.unit_rows[index], "", module.variables)
     frame.evaluating, frame.training = module.evaluating, module.training
     run_block(frame, (module.units.statements[index],))
