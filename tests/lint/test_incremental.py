@@ -14,8 +14,9 @@ from projects_on_disk import TRAINING, lines, run, write
 
 from trainlint.lint import component, entries, entry_workers, workers
 from trainlint.lint.cache import FILE, FOLDER
-from trainlint.lint.component import EntryFindings, FunctionKey, Walked
+from trainlint.lint.component import FunctionKey, Uncalled, Walked
 from trainlint.lint.extraction import Extraction
+from trainlint.semantics.context import Entry
 
 SECOND = {
     "finetune.py": """
@@ -72,6 +73,20 @@ def walked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return walk(self, entry)
 
     monkeypatch.setattr(component.EntryRuns, "walk", noting)
+    return names
+
+
+@pytest.fixture
+def uncalled(project: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The files whose uncalled functions were walked."""
+    names: list[str] = []
+    walk = component.EntryRuns._uncalled_in
+
+    def noting(self: component.EntryRuns, path: Path, owner: Entry, called: frozenset[FunctionKey]) -> Uncalled:
+        names.append(str(path.relative_to(project)))
+        return walk(self, path, owner, called)
+
+    monkeypatch.setattr(component.EntryRuns, "_uncalled_in", noting)
     return names
 
 
@@ -172,17 +187,29 @@ def test_only_entry_points_that_import_a_changed_file_are_walked_again(
     assert sorted(walked) == expected
 
 
-def test_an_entry_point_is_walked_again_if_another_stops_reaching_its_functions(
-    project: Path, walked: list[str]
+def test_functions_are_walked_by_themselves_once_no_entry_point_calls_them_any_more(
+    project: Path, walked: list[str], uncalled: list[str]
 ) -> None:
     edit(project / "lib/numbers.py", "return tensor.item()", "return tensor.item()\n\ndef unused(x):\n    return x")
     edit(project / "train.py", "import torch", "import torch\nimport lib.numbers")
     edit(project / "train.py", "main()\n", "main()\nlib.numbers.unused(1)\n")
     run(project, cache=True)
     walked.clear()
+    uncalled.clear()
     edit(project / "train.py", "lib.numbers.unused(1)", "")
     told(project, cache=True)
-    assert "finetune.py" in walked  # which owns lib/numbers.py, being the first that asks whether it is started
+    assert walked == ["train.py"]
+    assert "lib/numbers.py" in uncalled
+
+
+def test_the_uncalled_functions_of_a_file_are_walked_again_if_something_they_may_call_changes(
+    project: Path, uncalled: list[str]
+) -> None:
+    run(project, cache=True)
+    uncalled.clear()
+    edit(project / "lib/logs.py", "print(value)", "print(value, flush=True)")
+    told(project, cache=True)
+    assert sorted(uncalled) == ["finetune.py", "lib/logs.py"]
 
 
 def test_code_is_read_of_what_is_walked_again_only(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,7 +265,7 @@ def test_entry_points_are_walked_in_processes_that_inherit_nothing(
     assert told(project, jobs=2) == alone
 
 
-@pytest.mark.parametrize("stage", ["walk", "findings"])
+@pytest.mark.parametrize("stage", ["walk", "findings", "_uncalled_in"])
 def test_a_worker_that_dies_costs_the_entry_point_it_was_on(
     project: Path, monkeypatch: pytest.MonkeyPatch, stage: str
 ) -> None:
@@ -247,10 +274,10 @@ def test_a_worker_that_dies_costs_the_entry_point_it_was_on(
     original = getattr(component.EntryRuns, stage)
     parent = os.getpid()
 
-    def dying(self: component.EntryRuns, entry: Path, *reached: frozenset[FunctionKey]) -> Walked | EntryFindings:
-        if entry.name == "probe_loader.py" and os.getpid() != parent:
+    def dying(self: component.EntryRuns, path: Path, *others: object) -> object:
+        if path.name == "probe_loader.py" and os.getpid() != parent:
             os._exit(11)
-        return original(self, entry, *reached)  # type: ignore[no-any-return]
+        return original(self, path, *others)
 
     monkeypatch.setattr(component.EntryRuns, stage, dying)
     result = run(project, jobs=2, cache=True)

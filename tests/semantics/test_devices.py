@@ -893,3 +893,19 @@ y = (loss + 1).item()
         ("outputs[:, :length]", "length"),
         ("(loss + 1).item()", "loss + 1"),
     ]
+
+
+def test_a_model_that_is_moved_after_it_was_wrapped_takes_its_parameters_along() -> None:
+    text = """
+import torch
+from torch import nn
+
+model = nn.DataParallel(nn.Linear(4, 4)).cuda()
+for batch in loader:
+    model(batch.cuda()).sum().backward()
+    norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    if norm > 100:  # runs: per-step training, reads: device
+        pass
+"""
+    check({"train.py": text})

@@ -9,6 +9,27 @@ from trainlint.lint.analyze import analyze
 from trainlint.semantics.vocabulary import Framework, Known, Region
 
 LIGHTNING = {
+    "hooks after a step are handed what it returned": """
+        import lightning as L
+        import torch
+        from torch.utils.data import DataLoader
+
+        class Net(L.LightningModule):
+            def training_step(self, batch, batch_idx):
+                return {"loss": self.body(batch).mean()}
+
+            def on_train_batch_end(self, outputs, batch, batch_idx):
+                self.last = outputs["loss"].item()  # runs: per-step training, reads: device
+
+        class Report(L.Callback):
+            def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
+                print(outputs["loss"].item())  # runs: per-step training, reads: device
+
+            def on_validation_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
+                print(outputs.item())  # runs: per-step evaluation, reads: device
+
+        L.Trainer(callbacks=[Report()]).fit(Net(), DataLoader(torch.load("data.pt")))
+        """,
     "hooks run as often as the trainer calls them": """
         import lightning as L
         import torch

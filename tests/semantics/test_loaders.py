@@ -584,3 +584,23 @@ def test_functions_that_the_configuration_names_run_per_step() -> None:
     (report,) = analyze({"train.py": text}, LinkOptions(step_functions=("advance",))).reports
     assert report.context.hot
     assert not report.context.under(GuardKind.INTERVAL)
+
+
+def test_a_factory_that_is_called_twice_on_one_line_makes_two_loaders() -> None:
+    text = """
+import torch
+from torch.utils.data import DataLoader
+
+def build(data, workers):
+    return DataLoader(data, num_workers=workers)
+
+def use(first, second):
+    for batch in first:
+        model(batch).sum().backward()
+    for batch in second:
+        model(batch)
+
+use(build(torch.load("a.pt"), 0), build(torch.load("b.pt"), 4))
+"""
+    found = analyze({"train.py": text}).loaders
+    assert sorted(loader.arguments.named["num_workers"].value for loader in found) == [0, 4]  # type: ignore[union-attr]

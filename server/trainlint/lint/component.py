@@ -15,6 +15,7 @@ from trainlint.lint.finding import Finding
 from trainlint.lint.rule import FileRule, Rule
 from trainlint.lint.selection import Selection
 from trainlint.lint.stored import dump
+from trainlint.semantics.context import Entry
 from trainlint.semantics.facts import ModuleFacts
 from trainlint.semantics.link import Linker, LinkOptions, Walk
 from trainlint.semantics.project import Project
@@ -44,18 +45,37 @@ class Walked(NamedTuple):
     """What walking an entry point tells the others."""
 
     reached: frozenset[FunctionKey]
+    learned: Entry | None = None
+    """What it learned of the circumstances; None where it failed."""
     failures: tuple[Failure, ...] = ()
 
 
 @dataclass(slots=True)
 class EntryFindings:
-    """What rules say about the files that an entry point runs."""
+    """What rules say about the files that an entry point runs, or about functions that nothing calls."""
 
     texts: dict[Path, str] = field(default_factory=dict)
     """The findings in each file, in their stored form, which processes and caches exchange."""
     failures: list[Failure] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     """Time spent in each rule, by code."""
+
+
+class Uncalled(NamedTuple):
+    """What the functions of one file came to that nothing calls."""
+
+    path: Path
+    called: frozenset[FunctionKey]
+    """The functions of the file that were called before, on which the rest depends."""
+    reached: frozenset[FunctionKey]
+    """The functions that they call."""
+    found: EntryFindings
+    known: bool = False
+    """Whether it comes from the cache."""
+
+
+Lookup = Callable[[Path, frozenset[FunctionKey]], Uncalled | None]
+"""What is known of the uncalled functions of a file, given those of it that are called."""
 
 
 class Component:
@@ -103,6 +123,7 @@ class EntryRuns:
     def __init__(self, component: Component) -> None:
         self.component = component
         self._walks: dict[Path, Walk] = {}
+        self._nothing = Project(torch_version=component.options.torch_version)
 
     def __reduce__(self) -> tuple[type[EntryRuns], tuple[Component]]:
         """Walks cannot be sent to another process, which makes its own."""
@@ -113,13 +134,12 @@ class EntryRuns:
         failures: list[Failure] = []
         walk = _guarded(failures, "linking", os.fspath(entry), lambda: self.component.linker.walk(entry))
         if walk is None:
-            return Walked(frozenset(), tuple(failures))
+            return Walked(frozenset(), None, tuple(failures))
         self._walks[entry] = walk
-        return Walked(walk.reached)
+        return Walked(walk.reached, walk.learned)
 
-    def findings(self, entry: Path, reached: frozenset[FunctionKey]) -> EntryFindings:
-        """Complete a walk and run the rules; `reached` are the functions, among those of the files that the entry
-        owns, that some entry point calls."""
+    def findings(self, entry: Path) -> EntryFindings:
+        """Complete a walk and run the rules."""
         found = EntryFindings()
         if entry not in self._walks:
             found.failures += self.walk(entry).failures
@@ -127,10 +147,33 @@ class EntryRuns:
         if walk is None:
             return found
         linker = self.component.linker
-        project = _guarded(found.failures, "linking", os.fspath(entry), lambda: linker.complete(walk, reached))
+        project = _guarded(found.failures, "linking", os.fspath(entry), lambda: linker.complete(walk))
         if project is not None:
             self._run_rules(project, os.fspath(entry), found)
         return found
+
+    def uncalled(
+        self, owner: Entry, called: frozenset[FunctionKey], lookup: Lookup = lambda path, called: None
+    ) -> list[Uncalled]:
+        """Walk the functions that nothing calls in the files that an entry point owns, and run the rules: file by file,
+        since what one calls no longer counts in the next."""
+        results: list[Uncalled] = []
+        for path in self.component.linker.uncalled_files(owner.path):
+            own = frozenset(function for function in called if function[0] == path)
+            result = lookup(path, own) or self._uncalled_in(path, owner, own)
+            called |= result.reached
+            results.append(result)
+        return results
+
+    def _uncalled_in(self, path: Path, owner: Entry, called: frozenset[FunctionKey]) -> Uncalled:
+        found = EntryFindings()
+        linker = self.component.linker
+        walked = _guarded(found.failures, "linking", os.fspath(path), lambda: linker.walk_uncalled(path, owner, called))
+        if walked is None:
+            return Uncalled(path, called, frozenset(), found)
+        if walked.project != self._nothing:
+            self._run_rules(walked.project, os.fspath(path), found)
+        return Uncalled(path, called, walked.reached, found)
 
     def _run_rules(self, project: Project, where: str, found: EntryFindings) -> None:
         findings: dict[Path, list[Finding]] = {}

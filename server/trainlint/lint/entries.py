@@ -1,8 +1,9 @@
-"""What rules find in a component, put together from entry points: those that a change concerns are walked again, the
-findings of the others come from the cache.
+"""What rules find in a component, put together from entry points and from the functions that nothing calls: those
+that a change concerns are walked again, the findings of the others come from the cache.
 
-What walking an entry point tells depends on its import closure. Its findings depend besides on which functions of the
-files that it owns any entry point reaches, since it walks the others too. Both are kept under digests of just that.
+What walking an entry point tells depends on its import closure. What the uncalled functions of a file tell depends on
+the closure of the file, on what the walk of its owner learned, and on which of its functions were called before. All
+is kept under digests of just that.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ from __future__ import annotations
 import json
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import fields as dataclass_fields
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from trainlint.lint.component import Component, EntryFindings, EntryRuns, FunctionKey, Walked
+from trainlint.lint.component import Component, EntryFindings, EntryRuns, FunctionKey, Lookup, Uncalled, Walked
+from trainlint.semantics.context import Entry
 
 if TYPE_CHECKING:
     from trainlint.lint.entry_workers import PooledRuns
@@ -24,16 +27,19 @@ if TYPE_CHECKING:
 
 _REACHED_KIND = "reached"
 _FINDINGS_KIND = "entry"
+_UNCALLED_KIND = "uncalled"
 _DIGEST_BYTES = 16
-_T = TypeVar("_T", Walked, EntryFindings)
+_T = TypeVar("_T", Walked, EntryFindings, list[Uncalled])
+_Owners = Mapping[Path, tuple[Entry, frozenset[FunctionKey]]]
+"""What the walk of each entry point learned, with the functions of the files that it owns that are called."""
 WORTHWHILE_S = 1.0
 """Processor time that what is left must be likely to take before other processes help: starting them, and having each
 decode what it walks, costs a quarter of that."""
 
 
 class Runs:
-    """Walks entry points, each at most once before its findings are asked for: in this process, until so much is left
-    that others are worth starting. How long a walk takes shows only once some are done."""
+    """Walks entry points, each at most once before its findings are asked for, and what nothing calls: in this process,
+    until so much is left that others are worth starting. How long a walk takes shows only once some are done."""
 
     def __init__(self, component: Component, jobs: int, size: Callable[[Path], int]) -> None:
         self._jobs = jobs
@@ -50,12 +56,21 @@ class Runs:
         if left:
             yield from self._started(len(left)).walk_all(list(left))
 
-    def all_findings(self, reached: Mapping[Path, frozenset[FunctionKey]]) -> Iterator[tuple[Path, EntryFindings]]:
-        """Yield the findings of entry points, in any order, given what is reached in the files that each owns."""
-        left = deque(reached)
-        yield from self._while_short(left, lambda entry: self._here.findings(entry, reached[entry]), self._owned_size)
+    def all_findings(self, entries: Iterable[Path]) -> Iterator[tuple[Path, EntryFindings]]:
+        """Yield the findings of entry points, in any order."""
+        left = deque(entries)
+        yield from self._while_short(left, self._here.findings, self._closure_size)
         if left:
-            yield from self._started(len(left)).all_findings({entry: reached[entry] for entry in left})
+            yield from self._started(len(left)).all_findings(list(left))
+
+    def all_uncalled(self, owners: _Owners, lookup: Callable[[Entry], Lookup]) -> Iterator[tuple[Path, list[Uncalled]]]:
+        """Yield what the uncalled functions come to of the files of each owner, in any order."""
+        left = deque(owners)
+        yield from self._while_short(
+            left, lambda owner: self._here.uncalled(*owners[owner], lookup(owners[owner][0])), self._owned_size
+        )
+        if left:
+            yield from self._started(len(left)).all_uncalled({owner: owners[owner] for owner in left})
 
     def close(self) -> None:
         """End what was started."""
@@ -86,7 +101,7 @@ class Runs:
         return sum(map(self._size, self._linker.closure(entry)))
 
     def _owned_size(self, entry: Path) -> int:
-        """Bytes of source that an entry point owns: what completing its walk is likely to cost."""
+        """Bytes of source that an entry point owns: what walking its uncalled functions is likely to cost."""
         return sum(map(self._size, self._linker.owned[entry]))
 
     def _started(self, entries: int) -> PooledRuns:
@@ -112,74 +127,99 @@ class EntryPoints:
         self._walk_keys = {entry: self._walk_key(entry) for entry in self.linker.entries}
 
     def findings(self, jobs: int) -> list[EntryFindings]:
-        """Return what is found, in the order of the entry points, walking with at most `jobs` processes."""
+        """Return what is found, in an order that does not change, walking with at most `jobs` processes."""
         runs = Runs(self.component, jobs, lambda path: len(self.files.file(path).data))
         try:
             walked = self._walked(runs)
-            reached = self._reached_in_owned(walked)
-            return self._found(reached, runs)
+            return [*self._found(runs), *self._found_uncalled(self._owners(walked), runs)]
         finally:
             runs.close()
 
     # ------------------------------------------------------------------------------------------------------- walks
 
-    def _walked(self, runs: Runs) -> dict[Path, frozenset[FunctionKey]]:
-        """What each entry point reaches."""
+    def _walked(self, runs: Runs) -> dict[Path, Walked]:
+        """What walking each entry point tells."""
         stored = dict(self.cache.get_many(_REACHED_KIND, self._walk_keys.values()))
-        walked: dict[Path, frozenset[FunctionKey]] = {}
+        walked: dict[Path, Walked] = {}
         for entry, key in self._walk_keys.items():
             with suppress(KeyError, ValueError, TypeError, AttributeError):
-                walked[entry] = self._reached_from(stored[key])
+                reached, learned = json.loads(stored[key])
+                walked[entry] = Walked(self._reached_from(reached), _entry_from(entry, learned))
         missing = [entry for entry in self._walk_keys if entry not in walked]
-        for entry, (reached, failures) in runs.walk_all(missing):
-            walked[entry] = reached
-            if not failures:
-                self.cache.put(_REACHED_KIND, self._walk_keys[entry], self._reached_text(reached))
+        for entry, done in runs.walk_all(missing):
+            walked[entry] = done
+            if done.learned is not None:
+                row = [self._reached_rows(done.reached), _entry_row(done.learned)]
+                self.cache.put(_REACHED_KIND, self._walk_keys[entry], json.dumps(row, separators=(",", ":")))
         return walked
 
-    def _reached_in_owned(self, walked: Mapping[Path, frozenset[FunctionKey]]) -> dict[Path, frozenset[FunctionKey]]:
-        """For each entry point, the functions of the files it owns that any entry point reaches."""
+    def _owners(self, walked: Mapping[Path, Walked]) -> _Owners:
+        """For each entry point what it learned, and the functions of the files it owns that any entry point calls."""
         by_file: dict[Path, set[FunctionKey]] = {}
-        for function in frozenset().union(*walked.values()):
+        for function in frozenset().union(*(done.reached for done in walked.values())):
             by_file.setdefault(function[0], set()).add(function)
-        owned = self.linker.owned
         return {
-            entry: frozenset().union(*(by_file.get(path, ()) for path in owned[entry])) for entry in self._walk_keys
+            entry: (learned, frozenset().union(*(by_file.get(path, ()) for path in self.linker.owned[entry])))
+            for entry in self._walk_keys
+            if (learned := walked[entry].learned) is not None
         }
 
-    def _reached_text(self, reached: frozenset[FunctionKey]) -> str:
+    def _reached_rows(self, reached: frozenset[FunctionKey]) -> dict[str, list[int]]:
         rows: dict[str, list[int]] = {}
         for path, index in sorted(reached):
             rows.setdefault(self.files.relative(path), []).append(index)
-        return json.dumps(rows, separators=(",", ":"))
+        return rows
 
-    def _reached_from(self, text: str) -> frozenset[FunctionKey]:
-        return frozenset((self._names[name], index) for name, rows in json.loads(text).items() for index in rows)
+    def _reached_from(self, rows: Mapping[str, list[int]]) -> frozenset[FunctionKey]:
+        return frozenset((self._names[name], index) for name, indices in rows.items() for index in indices)
 
     # ---------------------------------------------------------------------------------------------------- findings
 
-    def _found(self, reached: Mapping[Path, frozenset[FunctionKey]], runs: Runs) -> list[EntryFindings]:
-        keys = {entry: self._findings_key(entry, functions) for entry, functions in reached.items()}
-        stored = dict(self.cache.get_many(_FINDINGS_KIND, keys.values()))
-        found = {entry: known for entry, key in keys.items() if (known := self._known_findings(stored.get(key)))}
-        missing = {entry: functions for entry, functions in reached.items() if entry not in found}
-        for entry, findings in runs.all_findings(missing):
+    def _found(self, runs: Runs) -> list[EntryFindings]:
+        """The findings of each entry point."""
+        stored = dict(self.cache.get_many(_FINDINGS_KIND, self._walk_keys.values()))
+        found: dict[Path, EntryFindings] = {}
+        for entry, key in self._walk_keys.items():
+            with suppress(KeyError, ValueError, TypeError, AttributeError):
+                found[entry] = self._findings_from(json.loads(stored[key]))
+        for entry, findings in runs.all_findings([entry for entry in self._walk_keys if entry not in found]):
             # A walk that failed was tried again for the findings, which tell of the failure.
             found[entry] = findings
             if not findings.failures:
-                self.cache.put(_FINDINGS_KIND, keys[entry], self._text_of(findings.texts))
-        return [found[entry] for entry in keys]
+                row = self._findings_row(findings)
+                self.cache.put(_FINDINGS_KIND, self._walk_keys[entry], json.dumps(row, separators=(",", ":")))
+        return [found[entry] for entry in self._walk_keys]
 
-    def _text_of(self, texts: Mapping[Path, str]) -> str:
-        return json.dumps({self.files.relative(path): text for path, text in texts.items()}, separators=(",", ":"))
+    def _found_uncalled(self, owners: _Owners, runs: Runs) -> list[EntryFindings]:
+        """The findings in what nothing calls, file by file."""
+        found: dict[Path, list[EntryFindings]] = {}
+        for owner, results in runs.all_uncalled(owners, self._lookup):
+            found[owner] = [result.found for result in results]
+            learned, _ = owners[owner]
+            for result in results:
+                if not result.known and not result.found.failures:
+                    row = [self._reached_rows(result.reached), self._findings_row(result.found)]
+                    key = self._uncalled_key(learned, result.path, result.called)
+                    self.cache.put(_UNCALLED_KIND, key, json.dumps(row, separators=(",", ":")))
+        return [one for owner in owners for one in found[owner]]
 
-    def _known_findings(self, text: str | None) -> EntryFindings | None:
-        if text is None:
+    def _lookup(self, owner: Entry) -> Lookup:
+        """What the cache knows of the files of an owner."""
+
+        def known(path: Path, called: frozenset[FunctionKey]) -> Uncalled | None:
+            stored = self.cache.get(_UNCALLED_KIND, self._uncalled_key(owner, path, called))
+            with suppress(KeyError, ValueError, TypeError, AttributeError):
+                reached, findings = json.loads(stored or "")
+                return Uncalled(path, called, self._reached_from(reached), self._findings_from(findings), known=True)
             return None
-        try:
-            return EntryFindings({self._names[name]: str(stored) for name, stored in json.loads(text).items()})
-        except (KeyError, ValueError, AttributeError):
-            return None
+
+        return known
+
+    def _findings_row(self, findings: EntryFindings) -> dict[str, str]:
+        return {self.files.relative(path): text for path, text in findings.texts.items()}
+
+    def _findings_from(self, row: Mapping[str, str]) -> EntryFindings:
+        return EntryFindings({self._names[name]: str(stored) for name, stored in row.items()})
 
     # -------------------------------------------------------------------------------------------------------- keys
 
@@ -188,8 +228,30 @@ class EntryPoints:
         closure = self.linker.closure(entry)
         return self.files.digest_of((path for path in self.component.facts if path in closure), self._base, name)
 
-    def _findings_key(self, entry: Path, reached: frozenset[FunctionKey]) -> bytes:
-        owned = "\0".join(self.files.relative(path) for path in self.linker.owned[entry])
-        digest = blake2b(self._walk_keys[entry], digest_size=_DIGEST_BYTES)
-        digest.update(owned.encode("utf-8", "surrogateescape") + b"\n" + self._reached_text(reached).encode())
+    def _uncalled_key(self, owner: Entry, path: Path, called: frozenset[FunctionKey]) -> bytes:
+        mentions = sorted(self.linker.mentions(owner.path))
+        row = [self.files.relative(owner.path), _entry_row(owner), mentions, sorted(index for _, index in called)]
+        digest = blake2b(self._walk_key(path), digest_size=_DIGEST_BYTES)
+        digest.update(json.dumps(row).encode())
         return digest.digest()
+
+
+def _entry_row(entry: Entry) -> list[object]:
+    """What an entry point learned, as it is stored."""
+    return [getattr(entry, name) for name in _LEARNED]
+
+
+def _entry_from(path: Path, row: list[Any]) -> Entry:
+    """The reverse.
+
+    Raises:
+        ValueError: the row is not what `_entry_row` makes.
+    """
+    made = Entry(path, str(row[0]))
+    for name, value in zip(_LEARNED, row, strict=True):
+        setattr(made, name, type(getattr(made, name))(value))
+    return made
+
+
+_LEARNED = tuple(one.name for one in dataclass_fields(Entry) if one.name != "path")
+"""Fields of an entry point: texts, truth values and words of the vocabulary, all of which JSON can hold."""

@@ -9,23 +9,39 @@ from __future__ import annotations
 import gc
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
-from trainlint.lint.component import EntryFindings, EntryRuns, Failure, FunctionKey, Walked
+from trainlint.lint.component import EntryFindings, EntryRuns, Failure, FunctionKey, Uncalled, Walked
 from trainlint.lint.workers import discard, process_context
+from trainlint.semantics.context import Entry
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from multiprocessing.process import BaseProcess
 
-_Reached = frozenset[FunctionKey]
-_Task = tuple[Path, _Reached | None]
-"""An entry point to walk, or with what is reached in its files, to complete."""
-_T = TypeVar("_T", Walked, EntryFindings)
+_Functions = frozenset[FunctionKey]
+_T = TypeVar("_T", Walked, EntryFindings, list[Uncalled])
+
+
+class _Step(Enum):
+    WALK = "walk"
+    COMPLETE = "complete"
+    UNCALLED = "uncalled"
+
+
+class _Task(NamedTuple):
+    """What to do for an entry point."""
+
+    step: _Step
+    entry: Path
+    learned: Entry | None = None
+    called: _Functions = frozenset()
+    """For UNCALLED: what its walk learned, and the functions of its files that are called."""
 
 
 @dataclass(eq=False, slots=True)
@@ -52,21 +68,32 @@ class PooledRuns:
 
     def walk_all(self, entries: list[Path]) -> Iterator[tuple[Path, Walked]]:
         """Hand out entry points one at a time, those with the largest closures first."""
-        left: deque[_Task] = deque((entry, None) for entry in sorted(entries, key=lambda one: (-self._cost(one), one)))
-        for worker, (entry, _), walked in self._run({}, left, lambda entry: Walked(frozenset(), (_death(entry),))):
-            worker.walked.add(entry)
-            yield entry, walked
+        left = deque(_Task(_Step.WALK, entry) for entry in sorted(entries, key=lambda one: (-self._cost(one), one)))
+        for worker, task, walked in self._run({}, left, lambda entry: Walked(frozenset(), None, (_death(entry),))):
+            worker.walked.add(task.entry)
+            yield task.entry, walked
 
-    def all_findings(self, reached: Mapping[Path, _Reached]) -> Iterator[tuple[Path, EntryFindings]]:
+    def all_findings(self, entries: Iterable[Path]) -> Iterator[tuple[Path, EntryFindings]]:
         """Complete each entry point where it was walked; what nobody has walked goes to whoever is free."""
-        own: dict[_Worker, deque[_Task]] = {
-            worker: deque((entry, reached[entry]) for entry in sorted(worker.walked & reached.keys()))
+        wanted = list(entries)
+        own = {
+            worker: deque(_Task(_Step.COMPLETE, entry) for entry in wanted if entry in worker.walked)
             for worker in self._workers
         }
-        taken = {entry for tasks in own.values() for entry, _ in tasks}
-        left: deque[_Task] = deque((entry, functions) for entry, functions in reached.items() if entry not in taken)
-        for _, (entry, _), found in self._run(own, left, lambda entry: EntryFindings(failures=[_death(entry)])):
-            yield entry, found
+        taken = {task.entry for tasks in own.values() for task in tasks}
+        left = deque(_Task(_Step.COMPLETE, entry) for entry in wanted if entry not in taken)
+        for _, task, found in self._run(own, left, lambda entry: EntryFindings(failures=[_death(entry)])):
+            yield task.entry, found
+
+    def all_uncalled(self, owners: Mapping[Path, tuple[Entry, _Functions]]) -> Iterator[tuple[Path, list[Uncalled]]]:
+        """Walk what nothing calls in the files of each owner."""
+        left = deque(_Task(_Step.UNCALLED, path, learned, called) for path, (learned, called) in owners.items())
+
+        def died(owner: Path) -> list[Uncalled]:
+            return [Uncalled(owner, frozenset(), frozenset(), EntryFindings(failures=[_death(owner)]))]
+
+        for _, task, results in self._run({}, left, died):
+            yield task.entry, results
 
     def close(self) -> None:
         for worker in self._workers:
@@ -88,7 +115,7 @@ class PooledRuns:
                 try:
                     answer = cast("_T", worker.connection.recv())
                 except (EOFError, OSError):
-                    answer = died(task[0])
+                    answer = died(task.entry)
                     left.extend(own.pop(worker, ()))
                     worker = self._replaced(worker)
                 _feed(worker, own.get(worker), left)
@@ -127,7 +154,15 @@ def _serve(connection: Connection, runs: EntryRuns) -> None:
     gc.freeze()
     try:
         while True:
-            entry, reached = connection.recv()
-            connection.send(runs.walk(entry) if reached is None else runs.findings(entry, reached))
+            connection.send(_answer(runs, connection.recv()))
     except (EOFError, OSError, KeyboardInterrupt):
         return
+
+
+def _answer(runs: EntryRuns, task: _Task) -> Walked | EntryFindings | list[Uncalled]:
+    if task.step is _Step.WALK:
+        return runs.walk(task.entry)
+    if task.step is _Step.COMPLETE:
+        return runs.findings(task.entry)
+    assert task.learned is not None
+    return runs.uncalled(task.learned, task.called)

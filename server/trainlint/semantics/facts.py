@@ -35,7 +35,8 @@ class FunctionSummary:
     row: int
     """First row of the unit that the body's places count from; rows start at 1."""
     mentions: frozenset[str]
-    """Names among `extract.WATCHED` that the body names as a variable, an attribute or a method."""
+    """Names among `extract.WATCHED` that the body names as a variable, an attribute or a method; "backward" also where
+    it is a part of a name, such as `model_backward_and_update`."""
 
 
 class LeftOut(NamedTuple):

@@ -314,16 +314,26 @@ def run_lightning_object(frame: Frame, instance: Instance) -> None:
                 for loader in _listed(result):
                     _take_loader(frame, loader, training=name == "train_dataloader")
     frame.where = outer
-    batch = Tensor(Place.DEVICE, container=True)
     callback = not classes.is_module_class(instance.cls)
     roles = ((Role.STEP, _LIGHTNING_STEPS), (Role.EVALUATION, _LIGHTNING_EVALUATION), (Role.EPOCH, _LIGHTNING_EPOCHS))
     for role, hooks in roles:
         for name in hooks:
             member = classes.find_member(instance.cls, name)
             if isinstance(member, Function):
-                takes_batch = name in ("training_step", "validation_step", "test_step", "predict_step")
-                arguments: list[Value] = [batch, NUMBER] if takes_batch and not callback else []
-                run_as(frame, role, Bound(member, instance), arguments)
+                run_as(frame, role, Bound(member, instance), _hook_arguments(name, callback=callback))
+
+
+def _hook_arguments(name: str, *, callback: bool) -> list[Value]:
+    """What the Trainer passes to a hook that gets a batch, or what a step made of one; nothing is known of others."""
+    batch = Tensor(Place.DEVICE, container=True)
+    if name in ("training_step", "validation_step", "test_step", "predict_step"):
+        return [] if callback else [batch, NUMBER]
+    owner: list[Value] = [Object(object_types.LIGHTNING_TRAINER), Object(object_types.MODEL, place=Place.DEVICE)]
+    if name.endswith("_batch_end"):
+        return [*(owner if callback else ()), batch, batch, NUMBER]
+    if name.endswith("_batch_start"):
+        return [*(owner if callback else ()), batch, NUMBER]
+    return []
 
 
 def _take_loader(frame: Frame, value: Value, *, training: bool) -> None:

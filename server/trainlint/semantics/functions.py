@@ -7,7 +7,7 @@ from collections.abc import Callable
 from trainlint.semantics import code, expressions, library, naming, object_types, parameters, statements
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
-from trainlint.semantics.state import DEEPEST_CALL, Frame, Standing, Where
+from trainlint.semantics.state import DEEPEST_CALL, NOWHERE, Frame, Standing, Where
 from trainlint.semantics.values import (
     NONE,
     UNKNOWN,
@@ -119,7 +119,7 @@ def _is_context_manager(function: Function) -> bool:
 
 def _enter(frame: Frame, function: Function, node: code.Call | None) -> Where:
     where = frame.where
-    row = frame.site(node.at).row if node is not None else 0
+    called_at = (frame.row, node.at) if node is not None else NOWHERE
     grad = where.grad
     added: list[Standing] = []
     for decorator in function.decorators:
@@ -134,7 +134,7 @@ def _enter(frame: Frame, function: Function, node: code.Call | None) -> Where:
         elif isinstance(decorator, Reference | Function) and naming.MAIN_PROCESS.search(_name_of(decorator)):
             added.append(Standing(GuardKind.RANK, _name_of(decorator), len(where.loops)))
     name = f"{function.module.name}.{function.qualname}"
-    return replace(where, grad=grad, guards=where.guards + tuple(added), calls=(*where.calls, (name, row)))
+    return replace(where, grad=grad, guards=where.guards + tuple(added), calls=(*where.calls, (name, called_at)))
 
 
 def _name_of(value: Reference | Function) -> str:

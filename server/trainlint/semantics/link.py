@@ -7,6 +7,7 @@ of their own, if they hold anything that rules speak about.
 
 from __future__ import annotations
 
+import copy
 import gc
 import re
 import sys
@@ -14,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from trainlint.semantics import (
     classes,
@@ -93,8 +94,6 @@ _DISTRIBUTES = frozenset(
         "deepspeed",
     ]
 )
-_BACKWARD = "backward"
-"""In the name of whatever runs a backward pass: `loss.backward()`, `self.model_backward_and_update(loss)`."""
 _UNIT_TESTS = frozenset({"pytest", "unittest"})
 """In files that import one of these, functions that are called `test_…` are no training code."""
 _TEXTS = frozenset({"text", "operand"})
@@ -129,10 +128,15 @@ def link(files: Mapping[Path, ModuleFacts], options: LinkOptions | None = None) 
     """
     linker = Linker(files, options or LinkOptions())
     walks = [linker.walk(path) for path in linker.entries]
-    reached = frozenset().union(*(walk.reached for walk in walks))
+    called = frozenset().union(*(walk.reached for walk in walks))
     project = Project(torch_version=linker.options.torch_version)
     for walk in walks:
-        project.extend(linker.complete(walk, reached))
+        learned = walk.learned
+        project.extend(linker.complete(walk))
+        for path in linker.uncalled_files(walk.path):
+            rest = linker.walk_uncalled(path, learned, called)
+            called |= rest.reached
+            project.extend(rest.project)
     return project
 
 
@@ -162,17 +166,32 @@ class Walk:
         return self.run.entry.path
 
     @property
+    def learned(self) -> Entry:
+        """What holds for the entry point as far as its own code tells."""
+        return copy.copy(self.run.entry)
+
+    @property
     def reached(self) -> frozenset[tuple[Path, int]]:
         """The functions that the entry point calls, by file and index of their body."""
         return frozenset(self.run.reached)
 
 
-class Linker:
-    """Linking in two steps, so that each entry point can be taken by itself: by another process, or not at all where
-    nothing of its import closure has changed.
+class Uncalled(NamedTuple):
+    """What the functions of one file tell that nothing calls."""
 
-    What `walk` finds depends on the facts of the entry's closure; what `complete` adds depends besides on which
-    functions of the files that the entry `owns` are reached by any entry.
+    project: Project
+    reached: frozenset[tuple[Path, int]]
+    """The functions that they call, themselves included."""
+
+
+class Linker:
+    """Linking in steps, so that each can be taken by itself: by another process, or not at all where nothing of what
+    it depends on has changed.
+
+    An entry point is walked, and its walk completed, from the facts of its import closure. Then come the functions that
+    no entry point calls, file by file, each file with the first entry point whose closure holds it (its owner). What
+    they tell depends on the file's own closure, on what the owner's walk learned, and on which functions of the file
+    were called before.
     """
 
     def __init__(self, files: Mapping[Path, ModuleFacts], options: LinkOptions) -> None:
@@ -185,9 +204,10 @@ class Linker:
         self.decoded: dict[Path, Units] = {}
         self.imports = {path: self._imports_of(path) for path in files}
         self._closures: dict[Path, frozenset[Path]] = {}
+        self._mentions: dict[Path, frozenset[str]] = {}
         self.interest = Interest(files, self.closure)
         self.owned: dict[Path, list[Path]] = {}
-        """For each entry point, the files whose functions are walked with it if nothing calls them."""
+        """For each entry point, the files whose functions it stands for if nothing calls them."""
         self.entries = self._entry_paths()
         """Files that are started: those that ask whether they are `__main__`, then those that no other imports."""
 
@@ -210,27 +230,44 @@ class Linker:
             known = self._closures[path] = frozenset(found)
         return known
 
+    def mentions(self, path: Path) -> frozenset[str]:
+        """The names among `extract.WATCHED` that the import closure of a file mentions."""
+        known = self._mentions.get(path)
+        if known is None:
+            found = frozenset().union(*(self.files[one].all_mentions for one in self.closure(path)))
+            known = self._mentions[path] = found
+        return known
+
     def walk(self, path: Path) -> Walk:
         """Interpret the entry point `path` from top to bottom, and what it calls."""
         with _undisturbed():
             return Walk(self._run_entry(path))
 
-    def complete(self, walk: Walk, reached: frozenset[tuple[Path, int]]) -> Project:
-        """Walk the functions of the files that the entry owns and that are not `reached`, then make the records."""
-        run = walk.run
+    def complete(self, walk: Walk) -> Project:
+        """Make the records of a walk."""
         project = Project(torch_version=self.options.torch_version)
         with _undisturbed():
-            entry = run.entry
-            own = (entry.distributed, entry.data_parallel, entry.framework) if entry.trains else None
-            for path in self.owned[entry.path]:
-                self._run_unreached(run, path, reached)
-            if own is not None:
-                # what nothing calls says nothing of how a program that trains by itself is started
-                entry.distributed, entry.data_parallel, entry.framework = own
-            _Finisher(run, project).finish()
-            for path in self.owned[run.entry.path]:
-                project.name_uses += names.name_uses(path, self.files[path])
+            _Finisher(walk.run, project).finish()
         return project
+
+    def uncalled_files(self, owner: Path) -> list[Path]:
+        """The files that an entry point owns, in the order in which their uncalled functions are to be walked: those
+        that import others come before them, so that the others are reached with known arguments."""
+        return sorted(self.owned[owner], key=lambda path: (-len(self.closure(path)), path))
+
+    def walk_uncalled(self, path: Path, owner: Entry, called: frozenset[tuple[Path, int]]) -> Uncalled:
+        """Walk the functions of a file that are not among the `called` ones; `owner` is what its owner's walk learned.
+
+        What they tell of the circumstances, such as a process group that one of them starts, holds in this file alone.
+        """
+        run = self._new_run(owner.path, copy.copy(owner))
+        project = Project(torch_version=self.options.torch_version)
+        with _undisturbed():
+            self._run_uncalled(run, path, called)
+            if run.statements:
+                _Finisher(run, project).finish()
+            project.name_uses += names.name_uses(path, self.files[path])
+        return Uncalled(project, frozenset(run.reached))
 
     def _units(self, path: Path) -> Units:
         units = self.decoded.get(path)
@@ -261,20 +298,7 @@ class Linker:
         return entries
 
     def _run_entry(self, path: Path) -> Run:
-        run = Run(
-            entry=Entry(path, self.map.module_name(path) or path.stem),
-            facts=self.files,
-            map=self.map,
-            options=self.options,
-            units=self._units,
-            run_units=module_runs.run_units,
-            interest=self.interest,
-            closure=self.closure(path),
-            rank_names=frozenset(self.options.rank_guards),
-            nodes=self.nodes,
-            bodies=self.bodies,
-            name_flows=self.flows,
-        )
+        run = self._new_run(path, Entry(path, self.map.module_name(path) or path.stem))
         if self.options.device in ("cuda", "cpu"):
             run.entry.cuda = Known.YES if self.options.device == "cuda" else Known.NO
         module = run.module(path)
@@ -283,22 +307,39 @@ class Linker:
         module_runs.run_module(run, module)
         return run
 
-    # ------------------------------------------------------------------------------------------ functions not reached
+    def _new_run(self, path: Path, entry: Entry) -> Run:
+        """An interpretation that has not begun, for what belongs to the entry point `path`."""
+        return Run(
+            entry=entry,
+            facts=self.files,
+            map=self.map,
+            options=self.options,
+            units=self._units,
+            run_units=module_runs.run_units,
+            interest=self.interest,
+            mentions=self.mentions(path),
+            rank_names=frozenset(self.options.rank_guards),
+            nodes=self.nodes,
+            bodies=self.bodies,
+            name_flows=self.flows,
+        )
 
-    def _run_unreached(self, run: Run, path: Path, reached: frozenset[tuple[Path, int]]) -> None:
+    # ------------------------------------------------------------------------------------------ functions not called
+
+    def _run_uncalled(self, run: Run, path: Path, called: frozenset[tuple[Path, int]]) -> None:
         facts = self.files[path]
-        missing = [index for index in range(len(facts.functions)) if (path, index) not in reached]
+        missing = [index for index in range(len(facts.functions)) if (path, index) not in called]
         if not missing:
             return
-        if run.entry.cuda is Known.UNKNOWN and "cuda" in _mentions(run):
+        if run.entry.cuda is Known.UNKNOWN and "cuda" in run.mentions:
             run.entry.cuda = Known.YES
         candidates = [index for index in missing if self._may_matter(path, facts, index)]
         if not candidates:
             return
         module = run.module(path)
-        run.statements, run.exhausted = 0, False
-        module_runs.run_module(run, module)
         for index in self._in_calling_order(facts, candidates):
+            # of the module itself, only what defines the function is run, and what that asks for
+            run.find_global(module, facts.functions[index].qualname.partition(".")[0])
             if (path, index) not in run.reached:
                 self._run_function(run, module, index)
 
@@ -311,8 +352,6 @@ class Linker:
             first = owner.partition(".")[0]
             return self.interest.of_class(path, first) if first else self.interest.of(path, index)
         mentions = facts.functions[index].mentions
-        if _BACKWARD in facts.lines[len(facts.unit_rows) + index]:
-            return True
         return bool(mentions & _WORTH_WALKING) or bool(facts.mentions & _FRAMEWORK_CLASSES)
 
     def _in_calling_order(self, facts: ModuleFacts, missing: list[int]) -> list[int]:
@@ -367,14 +406,13 @@ class Linker:
                 iterable = any(base.endswith("IterableDataset") for base in bases)
                 return Role.SAMPLE if (name == "__iter__") == iterable else None
             if name == "forward" and classes.is_module_class(owner):
-                return Role.FORWARD if _mentions(run) & {"backward", "training_step", "Trainer", "fit"} else None
+                return Role.FORWARD if run.mentions & {"backward", "training_step", "Trainer", "fit"} else None
             if "ollat" in owner.define.name and name == "__call__":
                 return Role.COLLATE
         if "collate" in name and owner is None:
             return Role.COLLATE
         mentions = module.facts.functions[index].mentions
-        backward = _BACKWARD in module.facts.lines[len(module.facts.unit_rows) + index]
-        if backward or mentions & _WORTH_WALKING or (owner is not None and _is_framework_class(owner)):
+        if mentions & _WORTH_WALKING or (owner is not None and _is_framework_class(owner)):
             return Role.FUNCTION
         return None
 
@@ -421,16 +459,6 @@ def _derives(cls: Class, owner: Class, depth: int = 0) -> bool:
     return depth < 12 and any(
         isinstance(base, Class) and (base is owner or _derives(base, owner, depth + 1)) for base in cls.bases
     )
-
-
-def _mentions(run: Run) -> frozenset[str]:
-    """What the files of a run's import closure mention."""
-    if run.mentions is None:
-        found = frozenset().union(*(run.facts[path].all_mentions for path in run.closure))
-        if any(_BACKWARD in line for path in run.closure for line in run.facts[path].lines):
-            found |= {"backward"}
-        run.mentions = found
-    return run.mentions
 
 
 # -------------------------------------------------------------------------------------------------------- finishing
@@ -484,7 +512,7 @@ class _Finisher:
             entry.distributed = Known.YES if options.distributed == "true" else Known.NO
         elif (
             entry.distributed is Known.UNKNOWN
-            and not _mentions(self.run) & _DISTRIBUTES
+            and not self.run.mentions & _DISTRIBUTES
             and entry.framework is Framework.PYTORCH
         ):
             entry.distributed = Known.NO

@@ -32,6 +32,8 @@ LONGEST_ELIF = 32
 DEEPEST_CODE = 200
 """Nesting of the arrays of one statement beyond which it is left out; decoding takes three calls for each."""
 _LONGEST_STRING = 200
+_BACKWARD = "backward"
+"""In the name of whatever runs a backward pass: `loss.backward()`, `self.model_backward_and_update(loss)`."""
 _LARGEST_INT = 2**53
 _ROW_SHIFT = 56
 _COLUMN_SHIFT = 20
@@ -150,6 +152,8 @@ class Lowering:
             if lowered is not None:
                 rows.append(row)
                 lines.append(_dump(lowered))
+        if any(_BACKWARD in line for line in lines):
+            self._mentions.add(_BACKWARD)
         facts = ModuleFacts(
             tuple(self._functions),
             tuple(rows),
@@ -478,6 +482,8 @@ class Lowering:
         try:
             block = self._block(node.body, mirror.body)
             self._bodies[index] = _dump_block(block)
+            if _BACKWARD in self._bodies[index]:
+                self._mentions.add(_BACKWARD)
             self._functions[index] = FunctionSummary(summary.qualname, summary.row, frozenset(self._mentions))
             return index, self._yields
         finally:

@@ -279,7 +279,15 @@ def wrapper_method(frame: Frame, receiver: Object, name: str, given: Given, node
         frame.run.entry.disables_sync = True
         return Object(object_types.NO_SYNC)
     if name in _PLACING:
-        return replace(receiver, place=_model_place(frame, receiver.place, name, given))
+        place = _model_place(frame, receiver.place, name, given)
+        inner = receiver.inner
+        if isinstance(inner, Instance):
+            inner.place = place
+        moved = replace(
+            receiver, place=place, inner=replace(inner, place=place) if isinstance(inner, Object) else inner
+        )
+        assignment.rebind(frame, code.receiver_of(node), moved)
+        return moved
     if name in _SAME_MODEL:
         _note_mode(frame, name, given, node)
         return receiver

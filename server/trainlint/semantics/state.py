@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 MOST_STATEMENTS = 60_000
 """Statements interpreted per entry point; beyond it, calls are not followed. Real ones need a few thousand."""
+NOWHERE = (0, 0)
+"""The place that a function is called from which a library calls, or nobody."""
 DEEPEST_CALL = 24
 """Calls are followed this deep; deeper code is not reached."""
 
@@ -147,8 +149,9 @@ class Where:
     root: Root
     loops: tuple[LoopRun, ...] = ()
     guards: tuple[Standing, ...] = ()
-    calls: tuple[tuple[str, int], ...] = ()
-    """Functions on the way from the entry point, each with the row it was called from."""
+    calls: tuple[tuple[str, tuple[int, code.Place]], ...] = ()
+    """Functions on the way from the entry point, each with the place that it was called from: the first row of the
+    unit of code, and the place in it. Two calls on one line are two ways."""
     grad: GradMode = GradMode.ENABLED
     no_sync: bool = False
     gradients_asked: bool = False
@@ -317,8 +320,6 @@ class Run:
     run_units: Callable[[Run, ModuleState, str], Value | None]
     """Runs the statements of a module that bind a name, and returns what it is bound to."""
     interest: Interest
-    closure: frozenset[Path] = frozenset()
-    """The files that the entry point imports, directly or not, itself included."""
     modules: dict[Path, ModuleState] = field(default_factory=dict)
     instances: dict[tuple[object, ...], Instance] = field(default_factory=dict)
     memo: dict[tuple[object, ...], Value] = field(default_factory=dict)
@@ -351,8 +352,8 @@ class Run:
     framework_loaders: list[tuple[Loader, bool]] = field(default_factory=list)
     """Loaders that a framework iterates, with whether it trains on them."""
     roots: dict[tuple[Role, bool, bool], Root] = field(default_factory=dict)
-    mentions: frozenset[str] | None = None
-    """What the files of the closure mention, once it was asked for."""
+    mentions: frozenset[str] = frozenset()
+    """The names among `extract.WATCHED` that the files of the closure mention."""
     rank_names: frozenset[str] = frozenset()
     """Names that the configuration says are true on one rank only."""
     nodes: NodeFacts = field(default_factory=NodeFacts)
