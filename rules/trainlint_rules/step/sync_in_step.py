@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainlint.fixes.recipe import Applicability, Fix, ReplaceByPart, ReplaceExpression
+from trainlint.fixes.recipe import AccumulateOnDevice, Applicability, Fix
 from trainlint.lint.finding import Family, Finding
 from trainlint.lint.rule import Rule, invalid, quote, valid
 from trainlint.probe.evidence import Evidence, Verdict, judge_syncs
@@ -15,6 +15,8 @@ WHAT_IT_DOES = {
     SyncKind.FORMAT: "formats a GPU tensor, which waits for the GPU,",
     SyncKind.INDEX: "needs a value from the GPU as an index, and waits for it,",
 }
+
+BY_HAND = "Keep the value on the device with `.detach()`, and read it under a test such as `step % 50 == 0`"
 
 
 class SyncInStep(Rule):
@@ -52,9 +54,13 @@ class SyncInStep(Rule):
     ```
 
     ## Fix safety
-    Never safe: a number becomes a tensor, and what is printed changes. Where the value read is only added to a running
-    total or appended to a list, the fix adds `.detach()` of it instead, and the one read happens where the total is
-    used. Elsewhere it is advice.
+    Never safe. Where the value is added to a total or appended to a list of the same function, and every use of that is
+    understood, the fix gathers the tensor instead (`.detach()`, in a list also `.clone()`, since `loss /= n` would
+    change it later) and reads numbers where the total or the list is used. What it changes: sums are made in the
+    tensor's own precision, so the last digits may differ, more so for half precision or for counts above 16 million in
+    a total that starts as `0.0`; a list holds a small tensor of GPU memory per step until it is dropped; an error on
+    the GPU shows later. Where a use is not understood, such as a list passed to a function or kept in an attribute, or
+    where the gathered is used at every step, it is advice.
 
     ## How the probe confirms it
     By the host's waits at this line, from a GPU trace. Without an accelerator nothing waits: the verdict stays open.
@@ -115,7 +121,7 @@ class SyncInStep(Rule):
                     optimizer.step()
                     total += loss.detach()
                     correct += (outputs.argmax(1) == labels).sum().detach()
-                print(epoch, total, correct)
+                print(epoch, float(total), int(correct))
             """,
         ),
         invalid(
@@ -365,16 +371,13 @@ class SyncInStep(Rule):
     def fix(self, finding: Finding) -> Fix | None:
         sync = finding.subject
         if isinstance(sync, SyncPoint) and sync.kind is SyncKind.READ and sync.accumulated and sync.operand_site:
-            kept = (ReplaceByPart(sync.site, sync.operand_site), ReplaceExpression(sync.operand_site, "{0}.detach()"))
             return Fix(
                 Applicability.UNSAFE,
-                f"Add {quote(sync.operand)} up on the device with `.detach()`, and read the total where it is used",
-                kept,
+                f"Keep {quote(sync.operand)} on the device with `.detach()`, and read the number where it is used",
+                (AccumulateOnDevice(sync.site, sync.operand_site, floating=sync.value.keeps_graph),),
+                otherwise=BY_HAND,
             )
-        return Fix(
-            Applicability.DISPLAY,
-            "Keep the value on the device with `.detach()`, and read it under a test such as `step % 50 == 0`",
-        )
+        return Fix(Applicability.DISPLAY, BY_HAND)
 
     def judge(self, finding: Finding, evidence: Evidence) -> Verdict:
         return judge_syncs(evidence, finding.site)

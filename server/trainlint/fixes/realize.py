@@ -7,12 +7,15 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from trainlint.fixes.accumulators import accumulate_on_device, tree_of_names
 from trainlint.fixes.arguments import remove_argument, rewrite_call, set_argument
 from trainlint.fixes.edits import CannotFix, Draft, Range, TextEdit, moved
 from trainlint.fixes.expressions import replace_by_part, replace_expression
 from trainlint.fixes.guards import merge_guards
 from trainlint.fixes.imports import drop_import, ensure_import
 from trainlint.fixes.recipe import (
+    AccumulateOnDevice,
+    Applicability,
     DecorateFunction,
     DropImport,
     EnsureImport,
@@ -69,6 +72,17 @@ def realize(fix: Fix, text: str) -> tuple[TextEdit, ...]:
     return draft.edits()
 
 
+def settled(fix: Fix, text: str) -> Fix:
+    """The fix as it is offered for this text: advice where it has some for recipes that do not apply."""
+    if not fix.recipes or not fix.otherwise:
+        return fix
+    try:
+        realize(fix, text)
+    except CannotFix:
+        return Fix(Applicability.DISPLAY, fix.otherwise)
+    return fix
+
+
 def carry_out(fix: Fix, text: str) -> Realized:
     """Carry out the recipes, imports apart from the rest. Raises CannotFix as `realize` does."""
     if len({site.path for recipe in fix.recipes for site in _sites(recipe)}) > 1:
@@ -95,6 +109,8 @@ def _carried_out(recipes: Sequence[Recipe], text: str) -> tuple[TextEdit, ...]:
     for index, recipe in enumerate(recipes):
         known = _known(places[index])
         tree = Tree.around(draft.text, known[0])
+        if isinstance(recipe, AccumulateOnDevice):
+            tree = tree_of_names(tree, known[0])
         edits = _edits(tree, recipe, known)
         tree.verify(edits)
         _apply(draft, edits)
@@ -116,7 +132,7 @@ def _sites(recipe: Recipe) -> list[Site]:
             return [recipe.call]
         case ReplaceExpression() | RemoveStatement() | GuardStatement() | InsertBefore():
             return [recipe.expression]
-        case ReplaceByPart():
+        case ReplaceByPart() | AccumulateOnDevice():
             return [recipe.expression, recipe.part]
         case RewriteCall():
             return [recipe.function]
@@ -158,6 +174,8 @@ def _edits(tree: Tree, recipe: Recipe, places: list[Range]) -> list[TextEdit]:
         case ReplaceByPart():
             whole, part = (tree.find(EXPRESSION, named) for named in places)
             return replace_by_part(tree, whole, part)
+        case AccumulateOnDevice():
+            return accumulate_on_device(tree, places[0], places[1], recipe.floating)
         case RewriteCall():
             return rewrite_call(tree, tree.find(EXPRESSION, place), recipe)
         case RemoveStatement():

@@ -17,7 +17,7 @@ class Applicability(StrEnum):
     SAFE = "safe"
     """The losses of the same seed are bit-equal on the same device before and after."""
     UNSAFE = "unsafe"
-    """Changes values, types, random streams, memory or output in a way the user may mind."""
+    """May change values, types, random streams, memory or output, and code elsewhere that relies on them may fail."""
     DISPLAY = "display"
     """Advice without edits."""
     NONE = "none"
@@ -60,6 +60,20 @@ class ReplaceByPart:
 
     expression: Site
     part: Site
+
+
+@dataclass(frozen=True, slots=True)
+class AccumulateOnDevice:
+    """Gather the tensor at `part` instead of the number that `expression` reads of it, in `total += loss.item()` or
+    `losses.append(loss.item())`, and read the numbers where the total or the list is used.
+
+    Not offered where a use is not understood, or is in the loop that gathers.
+    """
+
+    expression: Site
+    part: Site
+    floating: bool = False
+    """Whether the tensor is known to hold no whole numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +171,7 @@ Recipe: TypeAlias = (
     | RemoveArgument
     | ReplaceExpression
     | ReplaceByPart
+    | AccumulateOnDevice
     | RewriteCall
     | RemoveStatement
     | GuardStatement
@@ -177,3 +192,5 @@ class Fix:
     """What the fix does, as an instruction: "Pass pin_memory=True"."""
     recipes: tuple[Recipe, ...] = ()
     """Empty for a display fix."""
+    otherwise: str = ""
+    """Advice to give instead where the recipes do not apply to the text; empty where the fix is then just not made."""

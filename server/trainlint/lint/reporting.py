@@ -124,7 +124,8 @@ class FileReport:
 
     def _reported(self, finding: Finding) -> Reported:
         site, index = finding.site, self.document.index
-        finding = replace(finding, severity=self._selection.severity(finding.code, finding.severity), subject=None)
+        severity = self._selection.severity(finding.code, finding.severity)
+        finding = replace(finding, severity=severity, subject=None, fix=self._settled(finding.fix))
         return Reported(
             finding,
             site.path,
@@ -133,6 +134,14 @@ class FileReport:
             index.noqa_row(site.row),
             url_of_name(finding.name),
         )
+
+    def _settled(self, fix: Fix | None) -> Fix | None:
+        """The fix as far as it applies to this file, where it is one that depends on what else the file does."""
+        if fix is None or not fix.otherwise:
+            return fix
+        from trainlint.fixes.realize import settled
+
+        return settled(fix, self.document.text)
 
 
 def read_or_report(path: Path, data: bytes, selection: Selection) -> FileReport | list[Reported]:
