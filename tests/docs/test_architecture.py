@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -78,3 +80,17 @@ def test_rules_never_see_syntax() -> None:
 def test_what_another_module_uses_is_public() -> None:
     files = [*SERVER.rglob("*.py"), *PACK.rglob("*.py")]
     assert [(path.name, name) for path in files for name in private_names_of_others(path)] == []
+
+
+IMPORT_EACH_FIRST = """
+import importlib, sys
+for name in sys.argv[1:]:
+    for loaded in [one for one in sys.modules if one.partition(".")[0] == "trainlint"]:
+        del sys.modules[loaded]
+    importlib.import_module(name)
+"""
+
+
+def test_modules_that_ask_each_other_can_be_imported_in_any_order() -> None:
+    names = [f"trainlint.semantics.{path.stem}" for path in sorted((SERVER / "semantics").glob("*.py"))]
+    subprocess.run([sys.executable, "-c", IMPORT_EACH_FIRST, *names], check=True)
