@@ -243,6 +243,11 @@ def test_a_terminal_gets_colour() -> None:
 # ------------------------------------------------------------------------------------------------- standard input
 
 
+def test_standard_input_may_be_named_in_a_folder_that_is_not_there(program: Program) -> None:
+    done = program("-", "--stdin-filename", "not/there/new.py", "--output-format", "concise", stdin=BROKEN)
+    assert (done.returncode, "not/there/new.py:1" in done.stdout) == (1, True), done.stderr
+
+
 def test_standard_input_is_linted_under_its_name(program: Program) -> None:
     done = program("-", "--stdin-filename", "src/new.py", "--output-format", "concise", stdin=BROKEN)
     assert done.returncode == 1

@@ -39,7 +39,7 @@ class FindUnusedParameters(Rule):
     ## What it does
     Reports `find_unused_parameters=True` where the model's forward runs all of its submodules every time; also in
     Lightning's DDPStrategy and strategy names, Accelerate's DistributedDataParallelKwargs and HF TrainingArguments.
-    There the model is out of sight, and the finding has low confidence.
+    The finding has low confidence where the code of the model is out of sight.
 
     ## Why it is slow
     After each forward DDP walks the whole autograd graph from the outputs to find parameters that will get no gradient.
@@ -216,6 +216,119 @@ class FindUnusedParameters(Rule):
                 optimizer.step()
             """,
         ),
+        invalid(
+            """
+            import lightning as L
+            import torch
+            from lightning.pytorch.strategies import DDPStrategy
+
+
+            class Net(L.LightningModule):
+                def __init__(self):
+                    super().__init__()
+                    self.body = torch.nn.Linear(8, 8)
+                    self.head = torch.nn.Linear(8, 1)
+
+                def forward(self, inputs):
+                    return self.head(torch.relu(self.body(inputs)))
+
+                def training_step(self, batch, batch_index):
+                    return self(batch).mean()
+
+                def configure_optimizers(self):
+                    return torch.optim.Adam(self.parameters())
+
+
+            strategy = DDPStrategy(find_unused_parameters=True)  # expect: TL304
+            trainer = L.Trainer(accelerator="gpu", devices=2, strategy=strategy)
+            trainer.fit(Net(), torch.randn(64, 8, 8))
+            """,
+            because="the module that Lightning trains runs all of its submodules in every step",
+            fixed="""
+            import lightning as L
+            import torch
+            from lightning.pytorch.strategies import DDPStrategy
+
+
+            class Net(L.LightningModule):
+                def __init__(self):
+                    super().__init__()
+                    self.body = torch.nn.Linear(8, 8)
+                    self.head = torch.nn.Linear(8, 1)
+
+                def forward(self, inputs):
+                    return self.head(torch.relu(self.body(inputs)))
+
+                def training_step(self, batch, batch_index):
+                    return self(batch).mean()
+
+                def configure_optimizers(self):
+                    return torch.optim.Adam(self.parameters())
+
+
+            strategy = DDPStrategy()
+            trainer = L.Trainer(accelerator="gpu", devices=2, strategy=strategy)
+            trainer.fit(Net(), torch.randn(64, 8, 8))
+            """,
+        ),
+        valid(
+            """
+            import torch
+            from torch import nn
+            from torch.nn.parallel import DistributedDataParallel
+
+
+            class Net(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.body = nn.Linear(8, 8)
+                    self.head = nn.Linear(8, 1000)
+
+                def forward(self, inputs):
+                    return self.body(inputs)
+
+
+            torch.distributed.init_process_group("nccl")
+            model = DistributedDataParallel(Net().cuda(), find_unused_parameters=True)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for inputs in torch.randn(64, 8, 8):
+                loss = model(inputs.cuda()).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="the head is never used, and DDP without the search raises an error",
+        ),
+        valid(
+            """
+            import torch
+            from accelerate import Accelerator, DistributedDataParallelKwargs
+            from torch import nn
+
+
+            class Net(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.body = nn.Linear(8, 8)
+                    self.extra = nn.Linear(8, 8)
+
+                def forward(self, inputs, long):
+                    hidden = self.body(inputs)
+                    return self.extra(hidden) if long else hidden
+
+
+            accelerator = Accelerator(kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)])
+            model = Net()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            model, optimizer = accelerator.prepare(model, optimizer)
+            for step, inputs in enumerate(torch.randn(64, 8, 8)):
+                loss = model(inputs, step % 2 == 0).mean()
+                optimizer.zero_grad()
+                accelerator.backward(loss)
+                optimizer.step()
+            """,
+            because="the model that Accelerate prepares leaves a submodule out under a condition",
+        ),
         valid(
             """
             import torch
@@ -315,10 +428,17 @@ class FindUnusedParameters(Rule):
                 yield self._report(wrapping, Confidence.HIGH if known else Confidence.LOW)
         for call in project.calls_of(*KEYWORDS):
             if call.arguments.constant(KEYWORDS[call.name]) is True:
-                yield self._report(call, Confidence.LOW)
+                yield from self._report_framework(call)
         for call in project.calls_of(*TRAINERS):
             if call.arguments.constant("strategy") in STRATEGY_NAMES:
-                yield self._report(call, Confidence.LOW)
+                yield from self._report_framework(call)
+
+    def _report_framework(self, call: Call) -> Iterator[Finding]:
+        """Judge by the models that the framework is given in the same program."""
+        models = call.context.entry.conditional_forwards
+        if Known.YES not in models:
+            known = bool(models) and Known.UNKNOWN not in models
+            yield self._report(call, Confidence.MEDIUM if known else Confidence.LOW)
 
     def _report(self, subject: Wrapping | Call, confidence: Confidence) -> Finding:
         return self.finding(

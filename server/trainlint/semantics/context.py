@@ -64,6 +64,8 @@ class Entry:
     that it must hold zeros rather than be None."""
     wants_fixed_shapes: bool = False
     """Whether batches of one shape pay: `torch.compile` without `dynamic=True`, CUDA graphs, XLA (TPU)."""
+    conditional_forwards: tuple[Known, ...] = ()
+    """Of each model that a framework is given to train: whether its forward leaves out some of its submodules."""
 
 
 @immutable

@@ -25,6 +25,7 @@ from trainlint.semantics.values import (
     Table,
     Tensor,
     Tuple,
+    Unknown,
     Value,
     join_all,
     options,
@@ -147,12 +148,16 @@ def _prepared(frame: Frame, value: Value, framework: Framework) -> Value:
             value.fact.prepared_by = framework
         return replace(value, place=Place.DEVICE)
     if isinstance(value, Instance) and classes.is_module(value):
+        records.note_trained(frame, value)
         value.place = Place.DEVICE
         return value
     if isinstance(value, Object) and value.type == object_types.MODEL:
+        records.note_trained(frame, value)
         return replace(value, place=Place.DEVICE)
     if isinstance(value, Choice):
         return join_all(_prepared(frame, option, framework) for option in value.options)
+    if isinstance(value, Unknown):
+        records.note_trained(frame, value)
     return value
 
 
@@ -315,6 +320,8 @@ def run_lightning_object(frame: Frame, instance: Instance) -> None:
                     _take_loader(frame, loader, training=name == "train_dataloader")
     frame.where = outer
     callback = not classes.is_module_class(instance.cls)
+    if not callback:
+        records.note_trained(frame, instance, steps=("training_step",))
     roles = ((Role.STEP, _LIGHTNING_STEPS), (Role.EVALUATION, _LIGHTNING_EVALUATION), (Role.EPOCH, _LIGHTNING_EPOCHS))
     for role, hooks in roles:
         for name in hooks:
@@ -387,6 +394,7 @@ def use_hf_trainer(frame: Frame, given: Given, trainer: Instance | None) -> None
     if collate is not None:
         run_per_item(frame, [collate], Role.COLLATE)
     model = given.get("model", 0)
+    records.note_trained(frame, UNKNOWN if model is None else model)
     if isinstance(model, Instance):
         model.place = Place.DEVICE
         forward = classes.find_member(model.cls, "forward")

@@ -246,7 +246,14 @@ def conditional_forward(frame: Frame, model: Value) -> Known:
     return found.pop() if len(found) == 1 else Known.UNKNOWN
 
 
-def _conditional(frame: Frame, model: Value) -> Known:
+def note_trained(frame: Frame, model: Value, *, steps: tuple[str, ...] = ("forward",)) -> None:
+    """Note that a framework trains a model, by the methods `steps`."""
+    found = {_conditional(frame, option, steps) for option in options(model)}
+    entry = frame.run.entry
+    entry.conditional_forwards = tuple(sorted({*entry.conditional_forwards, *found}))
+
+
+def _conditional(frame: Frame, model: Value, steps: tuple[str, ...] = ("forward",)) -> Known:
     if isinstance(model, Object):
         if model.origin.startswith("torchvision.models") or model.origin.startswith("torch.nn."):
             return Known.NO
@@ -257,11 +264,43 @@ def _conditional(frame: Frame, model: Value) -> Known:
         )
     if not isinstance(model, Instance):
         return Known.UNKNOWN
-    forward = classes.find_member(model.cls, "forward")
-    if not isinstance(forward, Function):
+    found = [member for name in steps if isinstance(member := classes.find_member(model.cls, name), Function)]
+    if not found:
         return Known.UNKNOWN
     model.settle()
-    return Known.YES if _skips_submodules(frame, model, forward, set()) else Known.NO
+    seen: set[int] = set()
+    skips = any(_skips_submodules(frame, model, method, seen) for method in found)
+    return Known.YES if skips or _forgets_submodules(frame, model) else Known.NO
+
+
+def _forgets_submodules(frame: Frame, model: Instance) -> bool:
+    """Whether a layer of a model is assigned, and mentioned nowhere else in its classes."""
+    layers = {name for name, value in model.attributes.items() if _is_layer(value)}
+    for cls in classes.lineage(model.cls):
+        for member in cls.members.values():
+            if isinstance(member, Function) and isinstance(member.define, code.Define):
+                read = _attributes_read(frame.run.body(member.module, member.define.body))
+                if not read.isdisjoint(_ALL_SUBMODULES):
+                    return False
+                layers -= read
+    return bool(layers)
+
+
+_ALL_SUBMODULES = frozenset(("children", "named_children", "_modules", "getattr"))
+"""Ways to reach a submodule without its name."""
+
+
+def _attributes_read(body: code.Block) -> set[str]:
+    """The names of the attributes that a body reads, and of the functions it mentions."""
+    assigned = {
+        target.at
+        for node in code.walk(body)
+        if isinstance(node, code.Assign)
+        for target in node.targets
+        if isinstance(target, code.Attribute)
+    }
+    names = {node.name for node in code.walk(body) if isinstance(node, code.Attribute) and node.at not in assigned}
+    return names | {node.id for node in code.walk(body) if isinstance(node, code.Name)}
 
 
 def _skips_submodules(frame: Frame, model: Instance, function: Function, seen: set[int]) -> bool:
@@ -275,18 +314,23 @@ def _skips_submodules(frame: Frame, model: Instance, function: Function, seen: s
             return True
         if isinstance(item, code.For) and any(isinstance(inner, code.Leave) for inner in code.walk(item.body)):
             return True
-        if (
-            isinstance(item, code.Call)
-            and isinstance(item.function, code.Attribute)
-            and dotted(item.function.value) == "self"
-        ):
-            member = classes.find_member(model.cls, item.function.name)
-            if isinstance(member, Function) and _skips_submodules(frame, model, member, seen):
-                return True
-            attribute = model.attributes.get(item.function.name)
-            if isinstance(attribute, Instance) and len(seen) < 40 and _conditional(frame, attribute) is Known.YES:
-                return True
+        if isinstance(item, code.Call) and _calls_skipping(frame, model, item, seen):
+            return True
     return False
+
+
+def _calls_skipping(frame: Frame, model: Instance, call: code.Call, seen: set[int]) -> bool:
+    """Whether a call runs a method or a submodule of the model that leaves something out under a condition."""
+    if isinstance(call.function, code.Name):
+        forward = classes.find_member(model.cls, "forward") if call.function.id == "self" else None
+        return isinstance(forward, Function) and _skips_submodules(frame, model, forward, seen)
+    if not isinstance(call.function, code.Attribute) or dotted(call.function.value) != "self":
+        return False
+    member = classes.find_member(model.cls, call.function.name)
+    if isinstance(member, Function) and _skips_submodules(frame, model, member, seen):
+        return True
+    attribute = model.attributes.get(call.function.name)
+    return isinstance(attribute, Instance) and len(seen) < 40 and _conditional(frame, attribute) is Known.YES
 
 
 def _calls_submodule(model: Instance, node: Any) -> bool:
@@ -302,15 +346,17 @@ def _submodules_used(model: Instance, branch: object) -> set[str]:
     names = set()
     for item in code.walk(branch):
         if isinstance(item, code.Attribute) and isinstance(item.value, code.Name) and item.value.id == "self":
-            value = model.attributes.get(item.name)
-            layer = (isinstance(value, Instance) and classes.is_module_class(value.cls)) or (
-                isinstance(value, Object)
-                and value.type == object_types.MODEL
-                and not library.has_no_parameters(value.origin)
-            )
-            if layer:
-                names.add(item.name)
+            names |= {item.name} if _is_layer(model.attributes.get(item.name)) else set()
     return names
+
+
+def _is_layer(value: Value | None) -> bool:
+    """Whether a value is a submodule with parameters, as far as can be told."""
+    if isinstance(value, Instance):
+        return classes.is_module_class(value.cls)
+    return (
+        isinstance(value, Object) and value.type == object_types.MODEL and not library.has_no_parameters(value.origin)
+    )
 
 
 def record_call(frame: Frame, name: str, given: Given, node: code.Call | None, receiver: Value | None = None) -> None:

@@ -295,7 +295,12 @@ def is_shared_place(folder: Path) -> bool:
     folder, the top of a file system."""
     if any(_exists(folder, marker) for marker in ROOT_MARKERS):
         return False
-    return folder in (folder.parent, Path.home()) or bool(folder.stat().st_mode & stat.S_ISVTX)
+    if folder in (folder.parent, Path.home()):
+        return True
+    try:
+        return bool(folder.stat().st_mode & stat.S_ISVTX)
+    except OSError:  # It may exist only in an editor, which names it for standard input.
+        return False
 
 
 def context_files(root: Path, filters: Filters | None = None, limit: int = CONTEXT_LIMIT) -> list[Path]:
