@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from trainlint.semantics import classes, code, functions, iteration, methods, object_types, records, steps, tensors
+from trainlint.semantics import (
+    classes,
+    code,
+    functions,
+    iteration,
+    methods,
+    object_types,
+    records,
+    steps,
+    submodules,
+    tensors,
+)
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import Loader, ReportKind
@@ -148,16 +159,16 @@ def _prepared(frame: Frame, value: Value, framework: Framework) -> Value:
             value.fact.prepared_by = framework
         return replace(value, place=Place.DEVICE)
     if isinstance(value, Instance) and classes.is_module(value):
-        records.note_trained(frame, value)
+        submodules.note_trained(frame, value)
         value.place = Place.DEVICE
         return value
     if isinstance(value, Object) and value.type == object_types.MODEL:
-        records.note_trained(frame, value)
+        submodules.note_trained(frame, value)
         return replace(value, place=Place.DEVICE)
     if isinstance(value, Choice):
         return join_all(_prepared(frame, option, framework) for option in value.options)
     if isinstance(value, Unknown):
-        records.note_trained(frame, value)
+        submodules.note_trained(frame, value)
     return value
 
 
@@ -321,7 +332,7 @@ def run_lightning_object(frame: Frame, instance: Instance) -> None:
     frame.where = outer
     callback = not classes.is_module_class(instance.cls)
     if not callback:
-        records.note_trained(frame, instance, steps=("training_step",))
+        submodules.note_trained(frame, instance, steps=("training_step",))
     roles = ((Role.STEP, _LIGHTNING_STEPS), (Role.EVALUATION, _LIGHTNING_EVALUATION), (Role.EPOCH, _LIGHTNING_EPOCHS))
     for role, hooks in roles:
         for name in hooks:
@@ -394,7 +405,7 @@ def use_hf_trainer(frame: Frame, given: Given, trainer: Instance | None) -> None
     if collate is not None:
         run_per_item(frame, [collate], Role.COLLATE)
     model = given.get("model", 0)
-    records.note_trained(frame, UNKNOWN if model is None else model)
+    submodules.note_trained(frame, UNKNOWN if model is None else model)
     if isinstance(model, Instance):
         model.place = Place.DEVICE
         forward = classes.find_member(model.cls, "forward")

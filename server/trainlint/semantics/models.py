@@ -18,6 +18,7 @@ from trainlint.semantics import (
     object_types,
     records,
     steps,
+    submodules,
     tensors,
 )
 from trainlint.semantics.arguments import Given
@@ -110,7 +111,7 @@ def _record_wrapping(frame: Frame, name: str, given: Given, node: code.Call | No
         library=name,
         arguments=given.arguments(name),
         model=model,
-        conditional_forward=records.conditional_forward(frame, model) if _may_skip(given) else Known.UNKNOWN,
+        conditional_forward=submodules.conditional_forward(frame, model) if _may_skip(given) else Known.UNKNOWN,
     )
 
 
