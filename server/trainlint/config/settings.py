@@ -63,8 +63,7 @@ class Settings:
     min_confidence: ConfidenceLabel = "medium"
     """The least confidence of the findings to report."""
     device: Device = "auto"
-    """What the project trains on, whatever its code says: "cuda" or "cpu". "auto" leaves it to the code, and so far
-    "mps" and "xpu" do, too."""
+    """What the project trains on, whatever its code says: "cuda" or "cpu". The others leave it to the code so far."""
     distributed: Distributed = "auto"
     """Whether the project trains on several GPUs, whatever its code says; "auto" leaves it to the code."""
     step_functions: Patterns = ()
