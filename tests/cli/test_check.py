@@ -162,7 +162,9 @@ def test_a_report_can_go_to_a_file(program: Program) -> None:
 
 def test_statistics_count_by_rule(program: Program) -> None:
     program.write({"a.py": BROKEN, "b.py": UNUSED, "c.py": UNUSED})
-    assert program(".", "--statistics").stdout == "2  TL003  [*] unused-suppression\n1  TL001  [ ] syntax-error\n"
+    assert program(".", "--statistics").stdout == (
+        "2  TL003  [*] unused-suppression\n1  TL001  [ ] syntax-error\n[*] fixable with `--fix`\n"
+    )
     as_json = program(".", "--statistics", "--output-format", "json").stdout
     assert json.loads(as_json)[0] == {
         "code": "TL003",

@@ -192,6 +192,11 @@ def test_a_named_file_replaces_those_that_would_be_found(tmp_path: Path) -> None
 
 
 WRONG = {
+    "another word for a value": (
+        'device = "gpu"',
+        "device",
+        'must be "auto", "cuda", "cpu", "mps" or "xpu", not "gpu"; did you mean "cuda"?',
+    ),
     "a misspelt key": ('min-confidense = "high"', "min-confidense", 'unknown setting; did you mean "min-confidence"?'),
     "underscores": ('min_confidence = "high"', "min_confidence", 'unknown setting; did you mean "min-confidence"?'),
     "a misspelt table": ('[sevrity]\nTL201 = "error"', "sevrity", 'unknown setting; did you mean "severity"?'),

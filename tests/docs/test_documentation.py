@@ -5,9 +5,16 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from trainlint.lint.analyze import analyze
+from trainlint.lint.finding import Finding
+from trainlint.lint.rule import Rule, quote
+from trainlint.semantics.library import RECORDED, RECORDED_PREFIXES
+from trainlint.semantics.project import Project
 
 REPOSITORY = Path(__file__).parents[2]
 DOCS = REPOSITORY / "docs"
@@ -71,3 +78,36 @@ def test_articles_that_rules_cite_are_described() -> None:
 def _articles(page: Path) -> str:
     """What a page says after the word "article" or "articles", up to the end of the sentence or bracket."""
     return " ".join(re.findall(r"\barticles? ([\d, and]+)", page.read_text(encoding="utf-8")))
+
+
+PACK_PAGE = DOCS / "writing-a-rule-pack.md"
+METRICS_SENT = """\
+import torch
+import wandb
+
+model = torch.nn.Linear(8, 1).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(3):
+    for inputs in torch.utils.data.DataLoader(torch.randn(64, 8), batch_size=8):
+        loss = model(inputs.cuda()).mean()
+        loss.backward()
+        optimizer.step()
+        wandb.log({"loss": loss})
+    wandb.log({"epoch": epoch})
+"""
+
+
+def test_the_rule_in_the_page_about_packs_finds_what_it_says() -> None:
+    (check,) = re.findall(r"^```python\n(def check.+?)^```$", PACK_PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    names = {"Project": Project, "Iterator": Iterator, "Finding": Finding, "quote": quote}
+    exec(check, names)
+    rule = type("MetricsPerStep", (Rule,), {"code": "ACM001", "name": "metrics-per-step", "check": names["check"]})
+    assert [finding.site.row for finding in rule().check(analyze({"train.py": METRICS_SENT}))] == [11]
+
+
+def test_the_page_about_packs_names_calls_that_are_recorded() -> None:
+    text = PACK_PAGE.read_text("utf-8").partition("`calls_of` knows")[2].partition("The full list")[0]
+    listed = set(re.findall(r"`([\w.]+)`", text)) - {"zero_grad"}
+    known = {*RECORDED, *(prefix.rstrip(".") for prefix in RECORDED_PREFIXES)}
+    assert listed
+    assert listed <= known

@@ -117,3 +117,29 @@ def test_a_broken_pack_is_left_out_with_one_warning(tmp_path: Path, text: str, r
     (warning,) = warnings
     assert warning.startswith("rule pack `extra` (extra_rules) is left out: ")
     assert reason in warning
+
+
+URLS = """
+import json
+from trainlint.lint.pages import url_of
+from trainlint.lint.registry import load_registry
+rules = load_registry().rules
+print(json.dumps([url_of(rules["XY101"]), url_of(rules["TL201"])]))
+"""
+ADDRESSES = {
+    "none where it declares none": ("", None),
+    "below the one that it declares": (
+        'RULE_PAGES = "https://lint.example/rules"\n',
+        "https://lint.example/rules/own-rule/",
+    ),
+}
+
+
+@pytest.mark.parametrize(("declared", "address"), ADDRESSES.values(), ids=ADDRESSES)
+def test_a_pack_has_the_page_address_that_is(tmp_path: Path, declared: str, address: str | None) -> None:
+    import json
+
+    package = install(tmp_path, {"__init__.py": declared, "own.py": RULE})
+    command = [sys.executable, "-c", f"import sys; sys.path.append({str(package)!r}){URLS}"]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert json.loads(output) == [address, "https://trainlint.readthedocs.io/en/latest/rules/sync-in-step/"]

@@ -23,7 +23,7 @@ class IncompleteCheckpoint(Rule):
     ## What it does
     Reports `torch.save` of a model during training, where neither that file nor one beside it holds the state of the
     optimizer (or of the scheduler or scaler that the program uses), in a script that resumes from such files, or that
-    writes them again and again. A missing scaler alone has low confidence.
+    may, as far as its code tells (medium confidence then). A missing scaler alone has low confidence.
 
     ## Why it is slow
     A resumed run starts with empty moments, the first learning rate and a fresh scale. The loss jumps, and steps that

@@ -15,8 +15,9 @@ class LogInStep(Rule):
     """An experiment tracker is called at every training step.
 
     ## What it does
-    Reports calls of wandb, TensorBoard, MLflow, Comet, Neptune and `accelerator.log` per training step, and Lightning's
-    `self.log` with `on_step=True`.
+    Reports calls of wandb, TensorBoard, MLflow, Comet, Neptune and `accelerator.log` per training step. Lightning's
+    `self.log` writes to the tracker at an interval; it is reported where it asks for a value per step in the progress
+    bar (`on_step=True, prog_bar=True`), which reads the value from the GPU each time that the bar is drawn.
 
     ## Why it is slow
     A tracker converts, serializes and queues each value in the training thread, some of them send a request per call,
@@ -24,8 +25,8 @@ class LogInStep(Rule):
 
     ## When it is fine
     Every N steps; trackers that are told to wait (`wandb.log(…, commit=False)`, `mlflow.log_metric(…,
-    synchronous=False)`); Lightning's `self.log` as it is, which writes every `log_every_n_steps`, 50 by default.
-    A test for gradient accumulation or a feature flag (`if args.use_wandb:`) does not thin out.
+    synchronous=False)`); Lightning's `self.log`, also with `on_step=True`, which writes every `log_every_n_steps`, 50 by
+    default. A test for gradient accumulation or a feature flag (`if args.use_wandb:`) does not thin out.
 
     ## Example
     ```python
@@ -151,7 +152,7 @@ class LogInStep(Rule):
             trainer = L.Trainer(accelerator="gpu", max_epochs=3)
             trainer.fit(Regression(), DataLoader(torch.load("inputs.pt"), batch_size=64))
             """,
-            because="on_step=True asks for a value per step",
+            because="a value per step in Lightning's progress bar is read at each step",
             fixed="""
             import lightning as L
             import torch
@@ -306,6 +307,7 @@ class LogInStep(Rule):
                 def training_step(self, batch, batch_idx):
                     loss = self.model(batch).square().mean()
                     self.log("train_loss", loss)
+                    self.log("train_loss_of_both", loss, on_step=True, on_epoch=True)
                     return loss
 
                 def validation_step(self, batch, batch_idx):
@@ -318,26 +320,35 @@ class LogInStep(Rule):
             trainer = L.Trainer(accelerator="gpu", max_epochs=3)
             trainer.fit(Regression(), DataLoader(torch.load("inputs.pt"), batch_size=64))
             """,
-            because="Lightning writes every log_every_n_steps by itself; validation is evaluation",
+            because="Lightning writes every log_every_n_steps by itself, on_step=True or not; validation is evaluation",
         ),
     )
 
     def check(self, project: Project) -> Iterator[Finding]:
         for report in project.reports:
             on_the_hot_path = report.context.hot and report.context.routine
-            if report.kind is ReportKind.TRACKER and on_the_hot_path and not report.batched:
+            if report.kind is not ReportKind.TRACKER or not on_the_hot_path or report.batched:
+                continue
+            how_often = report.context.frequency.phrase
+            if not _goes_through_lightning(report):
                 yield self.finding(
                     report,
-                    f"{quote(report.text)} calls the experiment tracker {report.context.frequency.phrase}",
+                    f"{quote(report.text)} calls the experiment tracker {how_often}",
                     help=f"Log every {INTERVAL} steps or so",
-                    confidence=Confidence.MEDIUM if _is_thinned_by_lightning(report) else Confidence.HIGH,
+                )
+            elif report.arguments.constant("prog_bar") is True:
+                yield self.finding(
+                    report,
+                    f"{quote(report.text)} shows a value in the progress bar {how_often}",
+                    help="Show the mean of the epoch, or leave the value to the tracker",
+                    confidence=Confidence.MEDIUM,
                 )
 
     def fix(self, finding: Finding) -> Fix | None:
         report = finding.subject
         if not isinstance(report, Report):
             return None
-        if _is_thinned_by_lightning(report):
+        if _goes_through_lightning(report):
             per_epoch = (
                 SetArgument(report.site, "on_step", "False"),
                 SetArgument(report.site, "on_epoch", "True"),
@@ -349,7 +360,7 @@ class LogInStep(Rule):
         return judge_calls(evidence, finding.site)
 
 
-def _is_thinned_by_lightning(report: Report) -> bool:
-    """Whether it goes through Lightning, which computes it at each step and writes it at its own interval."""
+def _goes_through_lightning(report: Report) -> bool:
+    """Whether Lightning writes it, at an interval of its own."""
     through_module = report.name.endswith(("LightningModule.log", "LightningModule.log_dict"))
     return through_module and report.context.entry.framework is Framework.LIGHTNING

@@ -134,8 +134,11 @@ class _Run:
         from trainlint.cli.fixing import applicable_kinds
         from trainlint.report.statistics import as_json, as_text, count_by_rule
 
-        counts = count_by_rule(result.findings, applicable_kinds(self.arguments.unsafe_fixes))
-        return as_json(counts) if self.arguments.format.name == "json" else as_text(counts)
+        unsafe = self.arguments.unsafe_fixes
+        counts = count_by_rule(result.findings, applicable_kinds(unsafe))
+        if self.arguments.format.name == "json":
+            return as_json(counts)
+        return as_text(counts, "--fix --unsafe-fixes" if unsafe else "--fix")
 
     def _write_report(self, pieces: Iterable[str]) -> None:
         file = self.arguments.output_file

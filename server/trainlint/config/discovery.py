@@ -18,6 +18,8 @@ from trainlint.source.discovery import Filters
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
+_SYNONYMS = {"gpu": "cuda", "nvidia": "cuda", "warn": "warning", "yes": "true", "no": "false"}
+"""What people write for an option, where the option that is spelled most like it is another one."""
 _TOML_PLACE = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
 
 
@@ -324,7 +326,7 @@ def _message(kind: str, value: object, context: Mapping[str, object]) -> str:
     match kind:
         case "literal_error":
             options = re.findall(r"'([^']*)'", str(context.get("expected", "")))
-            hint = nearest(value, options) if isinstance(value, str) else ""
+            hint = _meant(value, options) if isinstance(value, str) else ""
             return f"must be {_listed(options)}, not {shown}{hint}"
         case "string_pattern_mismatch":
             return f'must be a version such as "2.4", not {shown}'
@@ -338,6 +340,12 @@ def _message(kind: str, value: object, context: Mapping[str, object]) -> str:
             return f"must be a table, not {shown}"
         case _:
             return f"has the wrong value {shown} ({kind})"
+
+
+def _meant(value: str, options: Sequence[str]) -> str:
+    """A hint at the option that a word most likely stands for."""
+    synonym = _SYNONYMS.get(value.lower())
+    return f'; did you mean "{synonym}"?' if synonym in options else nearest(value, options)
 
 
 def _listed(options: Sequence[str]) -> str:

@@ -63,9 +63,9 @@ class Settings:
     min_confidence: ConfidenceLabel = "medium"
     """The least confidence of the findings to report."""
     device: Device = "auto"
-    """What the project trains on, where the code leaves it open."""
+    """What the project trains on, whatever its code says: "cuda" or "cpu". The others leave it to the code so far."""
     distributed: Distributed = "auto"
-    """Whether the project trains on several GPUs, where the code leaves it open."""
+    """Whether the project trains on several GPUs, whatever its code says; "auto" leaves it to the code."""
     step_functions: Patterns = ()
     """Names of functions that run once per training step."""
     sync_functions: Patterns = ()

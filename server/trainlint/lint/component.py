@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -69,13 +70,15 @@ class Uncalled(NamedTuple):
     """The functions of the file that were called before, on which the rest depends."""
     reached: frozenset[FunctionKey]
     """The functions that they call."""
+    trains: bool
+    """Whether they, or what owns the file, train."""
     found: EntryFindings
     known: bool = False
     """Whether it comes from the cache."""
 
 
-Lookup = Callable[[Path, frozenset[FunctionKey]], Uncalled | None]
-"""What is known of the uncalled functions of a file, given those of it that are called."""
+Lookup = Callable[[Path, Entry, frozenset[FunctionKey]], Uncalled | None]
+"""What is known of the uncalled functions of a file, given what its owner learned and those of it that are called."""
 
 
 class Component:
@@ -153,15 +156,17 @@ class EntryRuns:
         return found
 
     def uncalled(
-        self, owner: Entry, called: frozenset[FunctionKey], lookup: Lookup = lambda path, called: None
+        self, owner: Entry, called: frozenset[FunctionKey], lookup: Lookup = lambda path, owner, called: None
     ) -> list[Uncalled]:
         """Walk the functions that nothing calls in the files that an entry point owns, and run the rules: file by file,
         since what one calls no longer counts in the next."""
         results: list[Uncalled] = []
+        owner = copy(owner)
         for path in self.component.linker.uncalled_files(owner.path):
             own = frozenset(function for function in called if function[0] == path)
-            result = lookup(path, own) or self._uncalled_in(path, owner, own)
+            result = lookup(path, owner, own) or self._uncalled_in(path, owner, own)
             called |= result.reached
+            owner.trains = result.trains
             results.append(result)
         return results
 
@@ -170,10 +175,10 @@ class EntryRuns:
         linker = self.component.linker
         walked = _guarded(found.failures, "linking", os.fspath(path), lambda: linker.walk_uncalled(path, owner, called))
         if walked is None:
-            return Uncalled(path, called, frozenset(), found)
+            return Uncalled(path, called, frozenset(), owner.trains, found)
         if walked.project != self._nothing:
             self._run_rules(walked.project, os.fspath(path), found)
-        return Uncalled(path, called, walked.reached, found)
+        return Uncalled(path, called, walked.reached, walked.trains, found)
 
     def _run_rules(self, project: Project, where: str, found: EntryFindings) -> None:
         findings: dict[Path, list[Finding]] = {}

@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from copy import copy
 from dataclasses import fields as dataclass_fields
 from hashlib import blake2b
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from trainlint.lint.component import Component, EntryFindings, EntryRuns, FunctionKey, Lookup, Uncalled, Walked
 from trainlint.semantics.context import Entry
+from trainlint.semantics.vocabulary import Known
 
 if TYPE_CHECKING:
     from trainlint.lint.entry_workers import PooledRuns
@@ -63,12 +65,10 @@ class Runs:
         if left:
             yield from self._started(len(left)).all_findings(list(left))
 
-    def all_uncalled(self, owners: _Owners, lookup: Callable[[Entry], Lookup]) -> Iterator[tuple[Path, list[Uncalled]]]:
+    def all_uncalled(self, owners: _Owners, lookup: Lookup) -> Iterator[tuple[Path, list[Uncalled]]]:
         """Yield what the uncalled functions come to of the files of each owner, in any order."""
         left = deque(owners)
-        yield from self._while_short(
-            left, lambda owner: self._here.uncalled(*owners[owner], lookup(owners[owner][0])), self._owned_size
-        )
+        yield from self._while_short(left, lambda owner: self._here.uncalled(*owners[owner], lookup), self._owned_size)
         if left:
             yield from self._started(len(left)).all_uncalled({owner: owners[owner] for owner in left})
 
@@ -193,27 +193,25 @@ class EntryPoints:
     def _found_uncalled(self, owners: _Owners, runs: Runs) -> list[EntryFindings]:
         """The findings in what nothing calls, file by file."""
         found: dict[Path, list[EntryFindings]] = {}
-        for owner, results in runs.all_uncalled(owners, self._lookup):
+        for owner, results in runs.all_uncalled(owners, self._known_uncalled):
             found[owner] = [result.found for result in results]
-            learned, _ = owners[owner]
+            learned = copy(owners[owner][0])
             for result in results:
                 if not result.known and not result.found.failures:
-                    row = [self._reached_rows(result.reached), self._findings_row(result.found)]
-                    key = self._uncalled_key(learned, result.path, result.called)
+                    row = [self._reached_rows(result.reached), result.trains, self._findings_row(result.found)]
+                    key = self._uncalled_key(result.path, learned, result.called)
                     self.cache.put(_UNCALLED_KIND, key, json.dumps(row, separators=(",", ":")))
+                learned.trains = result.trains
         return [one for owner in owners for one in found[owner]]
 
-    def _lookup(self, owner: Entry) -> Lookup:
-        """What the cache knows of the files of an owner."""
-
-        def known(path: Path, called: frozenset[FunctionKey]) -> Uncalled | None:
-            stored = self.cache.get(_UNCALLED_KIND, self._uncalled_key(owner, path, called))
-            with suppress(KeyError, ValueError, TypeError, AttributeError):
-                reached, findings = json.loads(stored or "")
-                return Uncalled(path, called, self._reached_from(reached), self._findings_from(findings), known=True)
-            return None
-
-        return known
+    def _known_uncalled(self, path: Path, owner: Entry, called: frozenset[FunctionKey]) -> Uncalled | None:
+        """What the cache knows of a file."""
+        stored = self.cache.get(_UNCALLED_KIND, self._uncalled_key(path, owner, called))
+        with suppress(KeyError, ValueError, TypeError, AttributeError):
+            rows, trains, findings = json.loads(stored or "")
+            reached = self._reached_from(rows)
+            return Uncalled(path, called, reached, bool(trains), self._findings_from(findings), known=True)
+        return None
 
     def _findings_row(self, findings: EntryFindings) -> dict[str, str]:
         return {self.files.relative(path): text for path, text in findings.texts.items()}
@@ -228,7 +226,7 @@ class EntryPoints:
         closure = self.linker.closure(entry)
         return self.files.digest_of((path for path in self.component.facts if path in closure), self._base, name)
 
-    def _uncalled_key(self, owner: Entry, path: Path, called: frozenset[FunctionKey]) -> bytes:
+    def _uncalled_key(self, path: Path, owner: Entry, called: frozenset[FunctionKey]) -> bytes:
         mentions = sorted(self.linker.mentions(owner.path))
         row = [self.files.relative(owner.path), _entry_row(owner), mentions, sorted(index for _, index in called)]
         digest = blake2b(self._walk_key(path), digest_size=_DIGEST_BYTES)
@@ -249,9 +247,10 @@ def _entry_from(path: Path, row: list[Any]) -> Entry:
     """
     made = Entry(path, str(row[0]))
     for name, value in zip(_LEARNED, row, strict=True):
-        setattr(made, name, type(getattr(made, name))(value))
+        kind = type(getattr(made, name))
+        setattr(made, name, tuple(map(Known, value)) if kind is tuple else kind(value))
     return made
 
 
 _LEARNED = tuple(one.name for one in dataclass_fields(Entry) if one.name != "path")
-"""Fields of an entry point: texts, truth values and words of the vocabulary, all of which JSON can hold."""
+"""Fields of an entry point: texts, truth values, words of the vocabulary, and tuples of `Known`."""

@@ -90,7 +90,7 @@ class PooledRuns:
         left = deque(_Task(_Step.UNCALLED, path, learned, called) for path, (learned, called) in owners.items())
 
         def died(owner: Path) -> list[Uncalled]:
-            return [Uncalled(owner, frozenset(), frozenset(), EntryFindings(failures=[_death(owner)]))]
+            return [Uncalled(owner, frozenset(), frozenset(), False, EntryFindings(failures=[_death(owner)]))]
 
         for _, task, results in self._run({}, left, died):
             yield task.entry, results

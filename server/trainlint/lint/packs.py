@@ -19,7 +19,7 @@ from typing import NamedTuple
 ENTRY_POINT_GROUP = "trainlint.rules"
 BUILT_IN = "builtin"
 """Name of the entry point of trainlint's own pack."""
-_BUILT_IN_MODULE = "trainlint_rules"
+BUILT_IN_MODULE = "trainlint_rules"
 _PROGRAM = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
@@ -39,7 +39,7 @@ def installed_packs() -> tuple[Pack, ...]:
 
     from trainlint import __version__
 
-    packs = {BUILT_IN: Pack(BUILT_IN, _BUILT_IN_MODULE, __version__, _folder_of(_BUILT_IN_MODULE))}
+    packs = {BUILT_IN: Pack(BUILT_IN, BUILT_IN_MODULE, __version__, _folder_of(BUILT_IN_MODULE))}
     for point in entry_points(group=ENTRY_POINT_GROUP):
         if point.name not in packs:
             version = point.dist.version if point.dist else ""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from trainlint.fixes.recipe import Fix
 from trainlint.lint.finding import Finding, Severity
-from trainlint.lint.pages import url_of_name
+from trainlint.lint.pages import url_of
 from trainlint.lint.result import Position, Reported, Withheld, order
 from trainlint.lint.rule import FileRule
 from trainlint.lint.selection import Selection
@@ -132,7 +132,7 @@ class FileReport:
             _position(index, site.row, site.column),
             _position(index, site.end_row, site.end_column),
             index.noqa_row(site.row),
-            url_of_name(finding.name),
+            _url(self._selection, finding),
         )
 
     def _settled(self, fix: Fix | None) -> Fix | None:
@@ -168,7 +168,7 @@ def unreadable(path: Path, reason: str, selection: Selection, row: int | None = 
             place,
             place,
             place.row,
-            url_of_name(finding.name),
+            _url(selection, finding),
         )
         for finding in tool_finding(selection, UNREADABLE, site, f"The file {reason}")
     ]
@@ -178,6 +178,11 @@ def tool_finding(selection: Selection, code: str, site: Site, message: str) -> l
     """What the rule with this code says; nothing where no pack has such a rule."""
     rule = selection.registry.find(code)
     return [rule.at(site, message)] if rule is not None and issubclass(rule, FileRule) else []
+
+
+def _url(selection: Selection, finding: Finding) -> str | None:
+    rule = selection.registry.find(finding.code)
+    return None if rule is None else url_of(rule)
 
 
 def strongest(findings: Iterable[Finding]) -> list[Finding]:

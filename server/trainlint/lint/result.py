@@ -27,7 +27,8 @@ class Reported:
     end_location: Position
     noqa_row: int
     """The row on which a suppression comment would go: the last row of the flagged logical line."""
-    url: str
+    url: str | None
+    """The page of the rule; None where its pack publishes none."""
     cell: int | None = None
 
 

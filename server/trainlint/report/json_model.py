@@ -153,7 +153,8 @@ class FindingJson(_Model):
     fix: FixJson | None
     verdict: VerdictJson | None
     noqa_row: int
-    url: str
+    url: str | None
+    """The page of the rule; null where its pack publishes none."""
 
     @classmethod
     def of(cls, reported: Reported, view: View, verdict: Verdict | None = None) -> FindingJson:

@@ -20,7 +20,8 @@ def render(result: Result, view: View) -> Iterator[str]:
         if finding.context is not None:
             text += f"; it {printable(finding.context.why)}"
         place = _code(printable(view.place(reported)))
-        rule = f"[{finding.code}]({reported.url}) {finding.name}"
+        code = f"[{finding.code}]({reported.url})" if reported.url else finding.code
+        rule = f"{code} {finding.name}"
         yield f"| {place} | {rule} | {finding.severity.label} | {_cell(text)} |\n"
 
 

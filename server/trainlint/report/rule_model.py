@@ -25,10 +25,11 @@ class RuleJson(BaseModel):
     confirmed_by: str | None
     torch: str | None
     """The torch releases it holds for, as a version specifier (PEP 440); null for all."""
-    url: str
+    url: str | None
+    """The page of the rule; null where its pack publishes none."""
 
     @classmethod
-    def of(cls, rule: type[Rule], url: str) -> RuleJson:
+    def of(cls, rule: type[Rule], url: str | None) -> RuleJson:
         return cls(
             code=rule.code,
             name=rule.name,

@@ -27,4 +27,5 @@ def _facts(rule: type[Rule]) -> Iterator[str]:
         yield f"PyTorch: `{torch}`"
     if rule.confirmed_by:
         yield f"Confirmed at run time by: {rule.confirmed_by}"
-    yield f"Page: {url_of(rule)}"
+    if url := url_of(rule):
+        yield f"Page: {url}"

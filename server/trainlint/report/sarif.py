@@ -62,7 +62,9 @@ def _rules(findings: Sequence[Reported]) -> dict[str, Object]:
 
 def _descriptor(reported: Reported, rule: type[Rule] | None) -> Object:
     finding = reported.finding
-    descriptor: Object = {"id": finding.code, "name": finding.name, "helpUri": reported.url}
+    descriptor: Object = {"id": finding.code, "name": finding.name}
+    if reported.url is not None:
+        descriptor["helpUri"] = reported.url
     if rule is not None:
         descriptor["shortDescription"] = {"text": rule.summary()}
         descriptor["help"] = {"text": page_of(rule), "markdown": page_of(rule)}

@@ -36,12 +36,21 @@ def _counted(code: str, group: Sequence[Reported], applicable: frozenset[Applica
     return RuleCount(code, group[0].finding.name, len(group), fixable == len(group), fixable)
 
 
-def as_text(counts: Sequence[RuleCount]) -> str:
-    """Return a table: count, code, a star if all can be fixed, name."""
+def as_text(counts: Sequence[RuleCount], command: str) -> str:
+    """Return a table: count, code, a mark if all or some can be fixed, name; and what the marks mean. `command` says
+    how the fixes are applied."""
     width = max((len(str(entry.count)) for entry in counts), default=0)
-    return "".join(
-        f"{entry.count:>{width}}  {entry.code}  [{'*' if entry.fixable else ' '}] {entry.name}\n" for entry in counts
-    )
+    rows = [f"{entry.count:>{width}}  {entry.code}  {_mark(entry)} {entry.name}" for entry in counts]
+    marks = {_mark(entry) for entry in counts}
+    legend = [f"{mark} {meaning} with `{command}`" for mark, meaning in _MEANINGS.items() if mark in marks]
+    return "".join(f"{line}\n" for line in (*rows, *legend))
+
+
+_MEANINGS = {"[*]": "fixable", "[-]": "some of them fixable"}
+
+
+def _mark(entry: RuleCount) -> str:
+    return "[*]" if entry.fixable else "[-]" if entry.fixable_count else "[ ]"
 
 
 def as_json(counts: Sequence[RuleCount]) -> str:

@@ -136,6 +136,7 @@ def link(files: Mapping[Path, ModuleFacts], options: LinkOptions | None = None) 
         for path in linker.uncalled_files(walk.path):
             rest = linker.walk_uncalled(path, learned, called)
             called |= rest.reached
+            learned.trains = rest.trains
             project.extend(rest.project)
     return project
 
@@ -182,6 +183,8 @@ class Uncalled(NamedTuple):
     project: Project
     reached: frozenset[tuple[Path, int]]
     """The functions that they call, themselves included."""
+    trains: bool
+    """Whether one of them trains, or the owner does: models in the files that follow are then trained by it."""
 
 
 class Linker:
@@ -258,7 +261,8 @@ class Linker:
     def walk_uncalled(self, path: Path, owner: Entry, called: frozenset[tuple[Path, int]]) -> Uncalled:
         """Walk the functions of a file that are not among the `called` ones; `owner` is what its owner's walk learned.
 
-        What they tell of the circumstances, such as a process group that one of them starts, holds in this file alone.
+        What they tell of the circumstances, such as a process group that one of them starts, holds in this file alone;
+        that something trains holds for the owner's other files too.
         """
         run = self._new_run(owner.path, copy.copy(owner))
         project = Project(torch_version=self.options.torch_version)
@@ -267,7 +271,7 @@ class Linker:
             if run.statements:
                 _Finisher(run, project).finish()
             project.name_uses += names.name_uses(path, self.files[path])
-        return Uncalled(project, frozenset(run.reached))
+        return Uncalled(project, frozenset(run.reached), run.entry.trains)
 
     def _units(self, path: Path) -> Units:
         units = self.decoded.get(path)
