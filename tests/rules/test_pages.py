@@ -117,8 +117,9 @@ def test_a_rule_judges_exactly_if_it_says_what_confirms_it(rule: type[Rule]) -> 
 def test_there_are_enough_examples_and_each_says_why(rule: type[Rule]) -> None:
     invalid = [example for example in rule.examples if not example.valid]
     valid = [example for example in rule.examples if example.valid]
-    assert len(invalid) >= LEAST_INVALID
-    assert len(valid) >= LEAST_VALID
+    enough = f"a rule needs {LEAST_INVALID} invalid and {LEAST_VALID} valid examples or more"
+    assert len(invalid) >= LEAST_INVALID, enough
+    assert len(valid) >= LEAST_VALID, enough
     assert [example.files for example in rule.examples if not example.because] == []
 
 

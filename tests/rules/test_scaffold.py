@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from test_pages import LEAST_INVALID, LEAST_VALID
 
 LOAD = """
 import json
@@ -44,6 +45,29 @@ def test_a_scaffolded_pack_is_found_by_its_entry_point_and_keeps_the_contract(tm
     assert warnings == []
     assert name == "wait-in-step"
     assert summary.endswith(".")
+
+
+EXAMPLES = """
+import json
+from trainlint.lint.analyze import analyze
+from trainlint.lint.registry import load_registry
+rule = load_registry().rules["ACM001"]
+def rows(example):
+    marked = [row for row, line in enumerate(example.files["train.py"].splitlines(), 1) if "# expect: ACM001" in line]
+    return marked, [finding.site.row for finding in rule().check(analyze(example.files))]
+print(json.dumps([[example.valid, *rows(example)] for example in rule.examples]))
+"""
+
+
+def test_a_scaffolded_rule_has_the_examples_that_a_rule_needs_and_they_hold(tmp_path: Path) -> None:
+    scaffold_pack(tmp_path)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", EXAMPLES], capture_output=True, text=True, env=environment, check=True)
+    examples = json.loads(done.stdout)
+    valid = [example for example in examples if example[0]]
+    assert len(valid) >= LEAST_VALID
+    assert len(examples) - len(valid) >= LEAST_INVALID
+    assert [found for _, _, found in examples] == [marked for _, marked, _ in examples]
 
 
 @pytest.mark.parametrize("check", [("format", "--check"), ("check",)], ids=["formatted", "free of lint"])

@@ -112,6 +112,47 @@ class $class_name(Rule):
                 optimizer.step()
             """,
         ),
+        invalid(
+            """
+            import torch
+            from torch import nn
+
+
+            def finish_step(optimizer):
+                optimizer.step()
+                torch.cuda.synchronize()  # expect: $code
+
+
+            model = nn.Linear(8, 1).cuda()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for inputs in torch.utils.data.DataLoader(torch.randn(64, 8), batch_size=8):
+                loss = model(inputs.cuda()).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                finish_step(optimizer)
+            """,
+            because="in a helper that every step calls",
+        ),
+        invalid(
+            """
+            import sys
+
+            import torch
+            from torch import nn
+
+            wait = "--wait" in sys.argv
+            model = nn.Linear(8, 1).cuda()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for inputs in torch.utils.data.DataLoader(torch.randn(64, 8), batch_size=8):
+                loss = model(inputs.cuda()).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                if wait:
+                    torch.cuda.synchronize()  # expect: $code
+            """,
+            because="a switch does not thin out",
+        ),
         valid(
             """
             import torch
@@ -127,6 +168,56 @@ class $class_name(Rule):
             torch.cuda.synchronize()
             """,
             because="once, after the loop",
+        ),
+        valid(
+            """
+            import torch
+            from torch import nn
+
+            model = nn.Linear(8, 1).cuda()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for step, inputs in enumerate(torch.utils.data.DataLoader(torch.randn(64, 8), batch_size=8)):
+                loss = model(inputs.cuda()).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                if step % 100 == 0:
+                    torch.cuda.synchronize()
+            """,
+            because="behind an interval guard",
+        ),
+        valid(
+            """
+            import sys
+
+            import torch
+            from torch import nn
+
+            debug = "--debug" in sys.argv
+            model = nn.Linear(8, 1).cuda()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for inputs in torch.utils.data.DataLoader(torch.randn(64, 8), batch_size=8):
+                loss = model(inputs.cuda()).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                if debug:
+                    torch.cuda.synchronize()
+            """,
+            because="for debugging only",
+        ),
+        valid(
+            """
+            import torch
+            from torch import nn
+
+            model = nn.Linear(8, 1).cuda()
+            with torch.no_grad():
+                for inputs in torch.utils.data.DataLoader(torch.randn(64, 8), batch_size=8):
+                    model(inputs.cuda())
+                    torch.cuda.synchronize()
+            """,
+            because="evaluation",
         ),
     )
 
