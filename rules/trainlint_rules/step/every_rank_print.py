@@ -22,7 +22,7 @@ SPOKEN_FOR = (
 
 
 class EveryRankPrint(Rule):
-    """All ranks of a distributed job print or log the same line, over and over.
+    """All ranks of a distributed job print or log, over and over.
 
     ## What it does
     Reports `print` and logging calls inside loops of a job that runs on several ranks, where neither a guard nor the
@@ -312,7 +312,7 @@ class EveryRankPrint(Rule):
             if _runs_on_several_ranks(report) and _repeats(report) and not _one_rank_speaks(report):
                 yield self.finding(
                     report,
-                    f"{quote(report.text)} writes the same line on every rank, {report.context.phrase}",
+                    f"{quote(report.text)} writes a line on every rank, {report.context.phrase}",
                     help="Print on one rank: put it under `rank == 0`",
                     confidence=_confidence(report),
                 )

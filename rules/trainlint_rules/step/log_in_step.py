@@ -25,8 +25,8 @@ class LogInStep(Rule):
 
     ## When it is fine
     Every N steps; trackers that are told to wait (`wandb.log(…, commit=False)`, `mlflow.log_metric(…,
-    synchronous=False)`); Lightning's `self.log`, also with `on_step=True`, which writes every `log_every_n_steps`, 50 by
-    default. A test for gradient accumulation or a feature flag (`if args.use_wandb:`) does not thin out.
+    synchronous=False)`); Lightning's `self.log`, also with `on_step=True`, which writes every `log_every_n_steps`
+    (50 by default). A test for gradient accumulation or a feature flag (`if args.use_wandb:`) does not thin out.
 
     ## Example
     ```python

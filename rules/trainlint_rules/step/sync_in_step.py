@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from trainlint.fixes.recipe import AccumulateOnDevice, Applicability, Fix
 from trainlint.lint.finding import Family, Finding
 from trainlint.lint.rule import Rule, invalid, quote, valid
 from trainlint.probe.evidence import Evidence, Verdict, judge_syncs
-from trainlint.semantics.project import Project, SyncKind, SyncPoint
+from trainlint.semantics.project import Project, Report, ReportKind, SyncKind, SyncPoint
 from trainlint.semantics.vocabulary import Confidence, GuardKind
 
 WHAT_IT_DOES = {
@@ -16,6 +17,8 @@ WHAT_IT_DOES = {
     SyncKind.INDEX: "needs a value from the GPU as an index, and waits for it,",
 }
 
+GIVEN_AWAY = "copies a GPU tensor to the host, which waits for the GPU,"
+PASS_THE_TENSOR = "Pass the tensor itself: Lightning keeps it on the device, and reads it when it logs"
 BY_HAND = "Keep the value on the device with `.detach()`, and read it under a test such as `step % 50 == 0`"
 
 
@@ -359,14 +362,25 @@ class SyncInStep(Rule):
     )
 
     def check(self, project: Project) -> Iterator[Finding]:
+        tracked = [report for report in project.reports if report.kind is ReportKind.TRACKER]
         for sync, others in _by_row(sync for sync in project.syncs if _waits_in_training(sync)):
             more = f" (and {others} more on this line)" if others else ""
-            yield self.finding(
+            given_to = next((report for report in tracked if _is_part(sync, report)), None)
+            what = GIVEN_AWAY if sync.kind is SyncKind.FORMAT and given_to else WHAT_IT_DOES[sync.kind]
+            found = self.finding(
                 sync,
-                f"{quote(sync.text)} {WHAT_IT_DOES[sync.kind]} {sync.context.frequency.phrase}{more}",
+                f"{quote(sync.text)} {what} {sync.context.frequency.phrase}{more}",
                 help="Keep the value on the device (`detach()`) and read it every few steps",
                 confidence=Confidence.HIGH if sync.value.proved else Confidence.MEDIUM,
             )
+            lightning = given_to is not None and given_to.name.startswith("pytorch_lightning.")
+            if lightning:
+                found = replace(
+                    found,
+                    help="Log the tensor, not a number that is read from it",
+                    fix=Fix(Applicability.DISPLAY, PASS_THE_TENSOR),
+                )
+            yield found
 
     def fix(self, finding: Finding) -> Fix | None:
         sync = finding.subject
@@ -392,6 +406,15 @@ def _by_row(syncs: Iterator[SyncPoint]) -> Iterator[tuple[SyncPoint, int]]:
         # what is proved speaks for the row
         found.sort(key=lambda sync: (not sync.value.proved, -sync.context.confidence, sync.site.column))
         yield found[0], len({sync.site.column for sync in found}) - 1
+
+
+def _is_part(sync: SyncPoint, report: Report) -> bool:
+    """Whether the value is read in a call of a tracker."""
+    inner, outer = sync.site, report.site
+    starts = (outer.row, outer.column) <= (inner.row, inner.column)
+    return (
+        inner.path == outer.path and starts and (inner.end_row, inner.end_column) <= (outer.end_row, outer.end_column)
+    )
 
 
 def _waits_in_training(sync: SyncPoint) -> bool:

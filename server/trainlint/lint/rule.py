@@ -155,6 +155,8 @@ class Rule:
     ) -> Finding:
         """Report `subject`. `confidence` bounds that of the context from above; `site` narrows the place."""
         context = subject.context
+        site = site or subject.site
+        related = _elsewhere(site, related)
         bound = Confidence.HIGH if confidence is None else confidence
         if context.loop is not None and not related:
             related = (RelatedSite(context.loop, "the loop that runs it"),)
@@ -162,7 +164,7 @@ class Rule:
             code=self.code,
             name=self.name,
             message=message,
-            site=site or subject.site,
+            site=site,
             severity=self.severity if severity is None else severity,
             confidence=min(context.confidence, bound),
             context=context,
@@ -190,6 +192,12 @@ class Rule:
     def summary(cls) -> str:
         """The first line of the page."""
         return (cls.__doc__ or "").strip().split("\n", 1)[0].rstrip()
+
+
+def _elsewhere(site: Site, related: tuple[RelatedSite, ...]) -> tuple[RelatedSite, ...]:
+    """The related places that show another row than the finding, each row once."""
+    rows = {(one.site.path, one.site.row, one.message): one for one in reversed(related)}
+    return tuple(one for one in reversed(rows.values()) if (one.site.path, one.site.row) != (site.path, site.row))
 
 
 class FileRule(Rule):

@@ -89,6 +89,11 @@ class Context:
     or a variable that each step raises by one. Empty where there is none."""
 
     @property
+    def uncalled(self) -> bool:
+        """Whether it runs in a function that nothing in the project calls, or uses as a data set."""
+        return len(self.path) == 1 and self.frequency is not Frequency.ONCE
+
+    @property
     def hot(self) -> bool:
         """On the hot path: per step or more often, in training."""
         return self.frequency >= Frequency.PER_STEP and self.region is Region.TRAINING
@@ -124,7 +129,7 @@ class Context:
             Frequency.PER_EPOCH: "runs once per epoch",
             Frequency.ONCE: "runs once",
         }
-        text = "runs at every step of evaluation" if self._evaluates else words[self.frequency]
+        text = "runs at every evaluation step" if self._evaluates else words[self.frequency]
         if self.loop is not None:
             text += f" of the loop at {self.loop.path.name}:{self.loop.row}"
         if len(self.path) > 1:
