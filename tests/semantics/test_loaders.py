@@ -604,3 +604,26 @@ use(build(torch.load("a.pt"), 0), build(torch.load("b.pt"), 4))
 """
     found = analyze({"train.py": text}).loaders
     assert sorted(loader.arguments.named["num_workers"].value for loader in found) == [0, 4]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("device", "feeds"),
+    [
+        ('"cuda"', Known.YES),
+        ('"mps"', Known.NO),
+        ('torch.device("mps" if torch.backends.mps.is_available() else "cpu")', Known.NO),
+        ('torch.device("cuda" if torch.cuda.is_available() else "mps")', Known.YES),
+    ],
+)
+def test_a_loader_feeds_cuda_only_where_its_batches_may_go_there(device: str, feeds: Known) -> None:
+    text = f"""
+import torch
+from torch.utils.data import DataLoader
+
+device = {device}
+for batch in DataLoader(torch.load("data.pt")):
+    model(batch.to(device)).sum().backward()
+    optimizer.step()
+"""
+    (loader,) = analyze({"train.py": text}).loaders
+    assert loader.feeds_cuda is feeds

@@ -175,6 +175,25 @@ class TokenizeInGetitem(Rule):
             """,
             because="the iterable dataset starts over in each epoch",
         ),
+        invalid(
+            """
+            from torch.utils.data import Dataset
+
+
+            class Lines(Dataset):
+                def __init__(self, path, tokenizer):
+                    self.tokenizer = tokenizer
+                    with open(path) as file:
+                        self.lines = file.readlines()
+
+                def __len__(self):
+                    return len(self.lines)
+
+                def __getitem__(self, index):
+                    return self.tokenizer.encode(self.lines[index])  # expect: TL101
+            """,
+            because="a data set by itself is there for some training",
+        ),
         valid(
             """
             import json

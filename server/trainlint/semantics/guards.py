@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 from trainlint.semantics import code, naming
+from trainlint.semantics.text import dotted
 from trainlint.semantics.values import Const, DeviceValue, Host, Option, Test, Value
 from trainlint.semantics.vocabulary import GuardKind
 
@@ -119,13 +120,7 @@ def _compare(test: code.Compare, evaluate: Evaluate) -> tuple[Kinds, Kinds]:
     equal, unequal = operator in ("==", "is", "in"), operator in ("!=", "is not", "not in")
     if operator == "in" and _counts(last_word(left) or _counter_in(left)):
         return (GuardKind.INTERVAL,), ()
-    modulo = (
-        left
-        if isinstance(left, code.Binary) and left.op in ("%", "&")
-        else right
-        if isinstance(right, code.Binary) and right.op in ("%", "&")
-        else None
-    )
+    modulo = _remainder(left) or _remainder(right)
     if modulo is not None:
         kinds = _modulo(modulo)
         return ((), kinds) if unequal or operator == ">" else (kinds, ())
@@ -137,6 +132,22 @@ def _compare(test: code.Compare, evaluate: Evaluate) -> tuple[Kinds, Kinds]:
         if found is not None:
             return found
     return _order(test, operator)
+
+
+def _remainder(node: code.Expression) -> code.Binary | None:
+    """`step % n` in any of its spellings: `divmod(step, n)[1]`, `math.fmod(step, n)`, `step & mask`."""
+    if isinstance(node, code.Binary):
+        return node if node.op in ("%", "&") else None
+    call: code.Expression = node
+    if isinstance(node, code.Subscript) and isinstance(node.key, code.Constant) and node.key.value in (1, -1):
+        call = node.value
+        names: tuple[str, ...] = ("divmod",)
+    else:
+        names = ("math.fmod", "operator.mod", "fmod")
+    if isinstance(call, code.Call) and len(call.arguments) == 2 and dotted(call.function) in names:
+        left, right = (argument.value for argument in call.arguments)
+        return code.Binary("%", left, right, call.at)
+    return None
 
 
 def _inside(node: code.Expression) -> code.Expression:

@@ -174,6 +174,7 @@ class Transfer:
     """What is moved, before the move."""
     target: Place
     non_blocking: Known
+    may_be_cuda: bool = True
     may_be_other_accelerator: bool = False
     """Whether the target may be something else than CUDA or the CPU, such as MPS."""
     device_is_certain: bool = False
@@ -262,8 +263,11 @@ class Loader:
     @property
     def feeds_cuda(self) -> Known:
         """Whether its batches are moved to a CUDA device."""
-        if any(transfer.target is Place.DEVICE for transfer in self.transfers) or self.prepared_by is not None:
+        moved = [transfer for transfer in self.transfers if transfer.target is Place.DEVICE]
+        if any(transfer.may_be_cuda for transfer in moved) or self.prepared_by is not None:
             return Known.YES
+        if moved:
+            return Known.NO
         return self.context.entry.cuda if self.trains else Known.UNKNOWN
 
 
@@ -327,7 +331,8 @@ class Tokenization:
     def certainty(self) -> Confidence:
         """How sure it is that this is a tokenizer, and that training has to wait for it."""
         if not self.context.entry.trains:
-            return Confidence.LOW
+            # a data set that nothing in sight uses is there for some training; one that a program uses is not
+            return Confidence.MEDIUM if self.context.uncalled else Confidence.LOW
         return Confidence.MEDIUM if self.library in ("unknown", "bpe") else Confidence.HIGH
 
     @property

@@ -289,6 +289,7 @@ def _record_transfer(
         value=value,
         target=target,
         non_blocking=blocking,
+        may_be_cuda=device.cuda,
         may_be_other_accelerator=device.other,
         device_is_certain=device.cuda and not device.cpu and not device.other and device.proved,
         host_value_reused=not (moved is not None and dotted(moved) in frame.rebinding),
