@@ -2,24 +2,49 @@
 
 from __future__ import annotations
 
+import re
+
 from trainlint.fixes.recipe import Applicability, Fix, GuardStatement
-from trainlint.semantics.project import Report
+from trainlint.lint.rule import Occurrence
+from trainlint.semantics.project import Project, Report
 from trainlint.semantics.vocabulary import GuardKind
 
 INTERVAL = 50
-"""Steps between two reports. Also Lightning's default for `log_every_n_steps`, and the baseline of 50 steps over which
-throughput is compared (articles 000 and 003)."""
+"""Steps between two reports, where the code has no interval of its own. Also Lightning's default for
+`log_every_n_steps`."""
 
 
-def report_at_interval(report: Report, what: str) -> Fix:
+class OwnIntervals:
+    """The interval tests that a project has already: `step % args.log_every == 0`."""
+
+    def __init__(self, project: Project) -> None:
+        self._tests: dict[tuple[object, str], dict[str, None]] = {}
+        records: tuple[Occurrence, ...] = (*project.reports, *project.syncs, *project.calls)
+        for record in records:
+            for guard in record.context.guards:
+                if guard.kind is GuardKind.INTERVAL and guard.in_step:
+                    place = record.site.path, record.site.symbol
+                    self._tests.setdefault(place, {})[guard.text] = None
+
+    def test_for(self, report: Report) -> str:
+        """A test in the same function by the same counter against a name; empty where there is none."""
+        counter = re.escape(report.context.counter)
+        form = re.compile(rf"(?:{counter}|\({counter} \+ 1\)) % [A-Za-z_][\w.]* == 0")
+        tests = self._tests.get((report.site.path, report.site.symbol), {})
+        return next((test for test in tests if counter and form.fullmatch(test)), "")
+
+
+def report_at_interval(report: Report, what: str, own_test: str = "") -> Fix:
     """Put the report under an interval guard, where a name counts the steps; else say so.
 
     The counter may count micro-batches, of which an accumulation test leaves every n-th: both tests together might
     never hold.
     """
-    message = f"{what} every {INTERVAL} steps"
+    message = f"{what} where `{own_test}`" if own_test else f"{what} every {INTERVAL} steps"
     counter = report.context.counter
     movable = report.stands_alone and report.only_reads
     if not counter or not movable or report.context.under(GuardKind.ACCUMULATION):
         return Fix(Applicability.DISPLAY, message)
-    return Fix(Applicability.UNSAFE, message, (GuardStatement(report.site, f"{counter} % {INTERVAL} == 0"),))
+    return Fix(
+        Applicability.UNSAFE, message, (GuardStatement(report.site, own_test or f"{counter} % {INTERVAL} == 0"),)
+    )

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from trainlint.fixes.recipe import Applicability, Fix, SetArgument
 from trainlint.lint.finding import Family, Finding
@@ -8,7 +9,7 @@ from trainlint.lint.rule import Rule, invalid, quote, valid
 from trainlint.probe.evidence import Evidence, Verdict, judge_calls
 from trainlint.semantics.project import Project, Report, ReportKind
 from trainlint.semantics.vocabulary import Confidence, Framework
-from trainlint_rules.step.interval_guard import INTERVAL, report_at_interval
+from trainlint_rules.step.interval_guard import INTERVAL, OwnIntervals, report_at_interval
 
 
 class LogInStep(Rule):
@@ -325,17 +326,19 @@ class LogInStep(Rule):
     )
 
     def check(self, project: Project) -> Iterator[Finding]:
+        intervals = OwnIntervals(project)
         for report in project.reports:
             on_the_hot_path = report.context.hot and report.context.routine
             if report.kind is not ReportKind.TRACKER or not on_the_hot_path or report.batched:
                 continue
             how_often = report.context.frequency.phrase
             if not _goes_through_lightning(report):
-                yield self.finding(
+                found = self.finding(
                     report,
                     f"{quote(report.text)} calls the experiment tracker {how_often}",
                     help=f"Log every {INTERVAL} steps or so",
                 )
+                yield replace(found, fix=report_at_interval(report, "Log", intervals.test_for(report)))
             elif report.arguments.constant("prog_bar") is True:
                 yield self.finding(
                     report,
@@ -354,7 +357,7 @@ class LogInStep(Rule):
                 SetArgument(report.site, "on_epoch", "True"),
             )
             return Fix(Applicability.UNSAFE, "Log the mean of each epoch", per_epoch)
-        return report_at_interval(report, "Log")
+        return finding.fix  # `check` makes it, since it knows the intervals of the project
 
     def judge(self, finding: Finding, evidence: Evidence) -> Verdict:
         return judge_calls(evidence, finding.site)

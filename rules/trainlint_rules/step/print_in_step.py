@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from trainlint.fixes.recipe import Applicability, Fix
 from trainlint.lint.finding import Family, Finding
 from trainlint.lint.rule import Rule, invalid, quote, valid
 from trainlint.probe.evidence import Evidence, Verdict, judge_calls
 from trainlint.semantics.project import Project, Report, ReportKind
-from trainlint_rules.step.interval_guard import INTERVAL, report_at_interval
+from trainlint_rules.step.interval_guard import INTERVAL, OwnIntervals, report_at_interval
 
 
 class PrintInStep(Rule):
@@ -144,6 +145,53 @@ class PrintInStep(Rule):
             """,
             because="neither a rank guard nor gradient accumulation thins out",
         ),
+        invalid(
+            """
+            import argparse
+
+            import torch
+            from torch import nn
+            from torch.utils.data import DataLoader
+
+            parser = argparse.ArgumentParser()
+            parser.add_argument("--log_every", type=int, default=10)
+            args = parser.parse_args()
+            loader = DataLoader(torch.load("inputs.pt"), batch_size=64)
+            model = nn.Linear(32, 1).cuda()
+            optimizer = torch.optim.AdamW(model.parameters())
+            for step, inputs in enumerate(loader):
+                loss = model(inputs.cuda()).square().mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                print(step, loss.item())  # expect: TL202
+                if (step + 1) % args.log_every == 0:
+                    print("rate", optimizer.param_groups[0]["lr"])
+            """,
+            because="the script has an interval, which this line does not keep",
+            fixed="""
+            import argparse
+
+            import torch
+            from torch import nn
+            from torch.utils.data import DataLoader
+
+            parser = argparse.ArgumentParser()
+            parser.add_argument("--log_every", type=int, default=10)
+            args = parser.parse_args()
+            loader = DataLoader(torch.load("inputs.pt"), batch_size=64)
+            model = nn.Linear(32, 1).cuda()
+            optimizer = torch.optim.AdamW(model.parameters())
+            for step, inputs in enumerate(loader):
+                loss = model(inputs.cuda()).square().mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                if (step + 1) % args.log_every == 0:
+                    print(step, loss.item())
+                    print("rate", optimizer.param_groups[0]["lr"])
+            """,
+        ),
         valid(
             """
             import torch
@@ -263,18 +311,19 @@ class PrintInStep(Rule):
     )
 
     def check(self, project: Project) -> Iterator[Finding]:
+        intervals = OwnIntervals(project)
         for report in project.reports:
             on_the_hot_path = report.context.hot and report.context.routine
             if report.kind is not ReportKind.TRACKER and on_the_hot_path and not _is_debug(report):
-                yield self.finding(
+                found = self.finding(
                     report,
                     f"{quote(report.text)} writes a line {report.context.frequency.phrase}",
                     help=f"Report every {INTERVAL} steps or so",
                 )
+                yield replace(found, fix=report_at_interval(report, "Report", intervals.test_for(report)))
 
     def fix(self, finding: Finding) -> Fix | None:
-        report = finding.subject
-        return report_at_interval(report, "Report") if isinstance(report, Report) else None
+        return finding.fix  # `check` makes it, since it knows the intervals of the project
 
     def judge(self, finding: Finding, evidence: Evidence) -> Verdict:
         return judge_calls(evidence, finding.site)
