@@ -28,10 +28,14 @@ class OwnIntervals:
 
     def test_for(self, report: Report) -> str:
         """A test in the same function by the same counter against a name; empty where there is none."""
-        counter = re.escape(report.context.counter)
-        form = re.compile(rf"(?:{counter}|\({counter} \+ 1\)) % [A-Za-z_][\w.]* == 0")
-        tests = self._tests.get((report.site.path, report.site.symbol), {})
-        return next((test for test in tests if counter and form.fullmatch(test)), "")
+        counter = report.context.counter
+        # the text of a guard leaves parentheses out
+        form = re.compile(rf"{re.escape(counter)}(?P<first> \+ 1)? % (?P<interval>[A-Za-z_][\w.]*) == 0")
+        for test in self._tests.get((report.site.path, report.site.symbol), ()):
+            if counter and (found := form.fullmatch(test)):
+                counted = f"({counter} + 1)" if found["first"] else counter
+                return f"{counted} % {found['interval']} == 0"
+        return ""
 
 
 def report_at_interval(report: Report, what: str, own_test: str = "") -> Fix:
