@@ -784,3 +784,21 @@ for inputs in DataLoader(torch.load("data.pt")):
     optimizer.step()
 """
     assert all(kept.backpropagated for kept in analyze({"train.py": text}).kept_graphs)
+
+
+@pytest.mark.parametrize(("imported", "calls"), [("torch", 1), ("tensorflow", 0), ("keras.layers", 0)])
+def test_a_model_that_only_its_name_tells_is_no_model_of_torch_beside_another_library(
+    imported: str, calls: int
+) -> None:
+    text = f"""
+import torch
+import {imported}
+from torch.utils.data import DataLoader
+
+def evaluate(model, loader):
+    for batch in loader:
+        model(batch)
+
+evaluate(load_model(), DataLoader(torch.load("data.pt")))
+"""
+    assert len(analyze({"evaluate.py": text}).evaluations) == calls
