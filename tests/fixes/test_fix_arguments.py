@@ -194,3 +194,19 @@ def test_refuses_a_value_that_does_not_parse() -> None:
 def test_repairs_one_statement_of_a_file_whose_tree_is_needed_whole() -> None:
     source = "if x:\n    pass\n\nelse:\n    «f(a)»\n"
     assert fixed(source, lambda site: SetArgument(site, "k", "1")) == "if x:\n    pass\n\nelse:\n    f(a, k=1)\n"
+
+
+LONG = "loader = DataLoader(" + "a" * 40 + ", batch_size=" + "b" * 20
+WRAPPED = "loader = DataLoader(\n    " + "a" * 40 + ",\n    batch_size=" + "b" * 20
+ROWS = {
+    "gets rows for its arguments": (f"«{LONG})»\n", f"{WRAPPED},\n    pin_memory=True,\n)\n"),
+    "keeps the comma at its end": (f"«{LONG},)»\n", f"{WRAPPED},\n    pin_memory=True,\n)\n"),
+    "stays where other rows are longer": (f"«{LONG})»\n#{'-' * 118}\n", f"{LONG}, pin_memory=True)\n#{'-' * 118}\n"),
+    "stays within a call": (f"f(«{LONG[9:]})»)\n", f"f({LONG[9:]}, pin_memory=True))\n"),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), ROWS.values(), ids=ROWS)
+def test_a_call_that_grows_too_long(before: str, after: str) -> None:
+    marks = before.replace("«loader = ", "loader = «")
+    assert fixed(marks, lambda site: SetArgument(site, "pin_memory", "True")) == after

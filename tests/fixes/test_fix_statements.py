@@ -290,3 +290,18 @@ def test_recipes_combine_in_one_fix() -> None:
         "for a in b:\n    if c:\n        s()\n        if d:\n            print(\n                a,\n"
         "                flush=False\n            )\n"
     )
+
+
+BLANK_ROWS = {
+    "between two others": ("a\n\n«b()»\n\nc\n", "a\n\nc\n"),
+    "before a function": ("a\n\n«b()»\n\n\ndef f(): pass\n", "a\n\n\ndef f(): pass\n"),
+    "before only": ("a\n\n«b()»\nc\n", "a\n\nc\n"),
+    "after only": ("a\n«b()»\n\nc\n", "a\n\nc\n"),
+    "in a function": ("def f():\n    a\n\n    «b()»\n\n    c\n", "def f():\n    a\n\n    c\n"),
+    "at the end": ("a\n\n«b()»\n", "a\n\n"),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), BLANK_ROWS.values(), ids=BLANK_ROWS)
+def test_a_removed_statement_leaves_no_hole(before: str, after: str) -> None:
+    assert fixed(before, RemoveStatement) == after

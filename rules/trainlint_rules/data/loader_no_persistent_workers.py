@@ -83,7 +83,13 @@ class LoaderNoPersistentWorkers(Rule):
             from torchvision import datasets, transforms
 
             dataset = datasets.CIFAR10("data", train=True, transform=transforms.ToTensor())
-            loader = DataLoader(dataset, batch_size=128, num_workers=2, pin_memory=True, persistent_workers=True)
+            loader = DataLoader(
+                dataset,
+                batch_size=128,
+                num_workers=2,
+                pin_memory=True,
+                persistent_workers=True,
+            )
             model = nn.Sequential(nn.Flatten(), nn.Linear(3072, 10)).cuda()
             optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
             for epoch in range(200):

@@ -90,7 +90,13 @@ class LoaderNoPinMemory(Rule):
             from torchvision import datasets, transforms
 
             dataset = datasets.CIFAR10("data", train=True, transform=transforms.ToTensor())
-            loader = DataLoader(dataset, batch_size=128, shuffle=True, num_workers=4, pin_memory=True)
+            loader = DataLoader(
+                dataset,
+                batch_size=128,
+                shuffle=True,
+                num_workers=4,
+                pin_memory=True,
+            )
             model = nn.Sequential(nn.Flatten(), nn.Linear(3072, 10)).cuda()
             optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
             for epoch in range(20):
@@ -169,7 +175,13 @@ class LoaderNoPinMemory(Rule):
 
             accelerator = Accelerator()
             dataset = datasets.CIFAR10("data", train=True, transform=transforms.ToTensor())
-            loader = DataLoader(dataset, batch_size=128, shuffle=True, num_workers=4, pin_memory=torch.cuda.is_available())
+            loader = DataLoader(
+                dataset,
+                batch_size=128,
+                shuffle=True,
+                num_workers=4,
+                pin_memory=torch.cuda.is_available(),
+            )
             model = nn.Sequential(nn.Flatten(), nn.Linear(3072, 10))
             optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
             model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
@@ -178,7 +190,7 @@ class LoaderNoPinMemory(Rule):
                 accelerator.backward(loss)
                 optimizer.step()
                 optimizer.zero_grad()
-            """,  # noqa: E501
+            """,
         ),
         valid(
             """

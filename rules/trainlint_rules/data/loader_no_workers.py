@@ -93,7 +93,12 @@ class LoaderNoWorkers(Rule):
             from torchvision import datasets, transforms
 
             dataset = datasets.MNIST(os.environ["DATA"], train=True, transform=transforms.ToTensor())
-            loader = DataLoader(dataset, batch_size=64, shuffle=True, num_workers=min(8, (os.cpu_count() or 2) // 2))
+            loader = DataLoader(
+                dataset,
+                batch_size=64,
+                shuffle=True,
+                num_workers=min(8, (os.cpu_count() or 2) // 2),
+            )
             model = nn.Sequential(nn.Flatten(), nn.Linear(784, 10)).cuda()
             optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
             for epoch in range(10):

@@ -141,7 +141,11 @@ class LoaderNoDistributedSampler(Rule):
 
             def build_loader(batch_size):
                 dataset = TensorDataset(torch.randn(64, 8))
-                return DataLoader(dataset, batch_size=batch_size, sampler=DistributedSampler(dataset, shuffle=False))
+                return DataLoader(
+                    dataset,
+                    batch_size=batch_size,
+                    sampler=DistributedSampler(dataset, shuffle=False),
+                )
             """,
             others={
                 "train.py": """

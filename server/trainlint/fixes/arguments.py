@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from trainlint.fixes.commas import CommaList, Item
-from trainlint.fixes.edits import CannotFix, TextEdit
+from trainlint.fixes.edits import CannotFix, Range, TextEdit
 from trainlint.fixes.recipe import RemoveArgument, RewriteCall, SetArgument
 from trainlint.fixes.tree import Tree, bracketed_expression, parse
+
+SHORTEST_LIMIT = 88
+"""Characters of a row, the default of the formatters black and ruff."""
 
 
 def set_argument(tree: Tree, call: cst.Call, recipe: SetArgument) -> list[TextEdit]:
@@ -22,7 +27,8 @@ def set_argument(tree: Tree, call: cst.Call, recipe: SetArgument) -> list[TextEd
     mappings = [i for i, argument in enumerate(call.args) if argument.star == "**"]
     if mappings:
         return arguments.insert_before(mappings[0], [content])
-    return [*_bracket_generator(tree, call), *arguments.append([content])]
+    edits = [*_bracket_generator(tree, call), *arguments.append([content])]
+    return _in_rows(tree, call, content) if _grows_too_long(tree, call, edits) else edits
 
 
 def remove_argument(tree: Tree, call: cst.Call, recipe: RemoveArgument) -> list[TextEdit]:
@@ -53,6 +59,34 @@ def rewrite_call(tree: Tree, function: cst.BaseExpression, recipe: RewriteCall) 
     if not call.args:
         return [*edits, *arguments.append([*recipe.leading, *trailing])]
     return [*arguments.insert_before(0, recipe.leading), *edits, *arguments.append(trailing)]
+
+
+def _grows_too_long(tree: Tree, call: cst.Call, edits: list[TextEdit]) -> bool:
+    """Whether a call that is the whole value of a statement of one row would pass the length of all other rows, and the
+    shortest limit that formatters are set to."""
+    here = tree.inner(call)
+    row = Range(tree.line_start(here.start), tree.line_end(here.start))
+    value_of = isinstance(tree.parent(call), cst.Assign | cst.AnnAssign | cst.Expr | cst.Return)
+    bare = isinstance(call.args[0].value, cst.GeneratorExp) if call.args else True
+    if not value_of or bare or here.end > row.end or tree.source(Range(here.end, row.end)).strip():
+        return False
+    longest = max(map(len, tree.text.splitlines()))
+    grown = len(tree.source(row).rstrip()) + sum(len(edit.content) - (edit.end - edit.start) for edit in edits)
+    return grown > max(longest, SHORTEST_LIMIT)
+
+
+def _in_rows(tree: Tree, call: cst.Call, content: str) -> list[TextEdit]:
+    """Add an argument, and put each on a row of its own."""
+    arguments = argument_list(tree, call)
+    outer = re.match(r"[ \t]*", tree.text[tree.line_start(arguments.start) :])
+    indentation = outer[0] if outer else ""
+    break_ = tree.newline(arguments.start) + indentation
+    row = break_ + tree.indentation_step(call)
+    items = arguments.items
+    starts = [arguments.start, *(item.stop for item in items[:-1])]
+    edits = [TextEdit(start, item.start, row) for start, item in zip(starts, items, strict=True)]
+    comma = "" if items[-1].comma_end else ","
+    return [*edits, TextEdit(items[-1].stop, arguments.end, f"{comma}{row}{content},{break_}")]
 
 
 def argument_list(tree: Tree, call: cst.Call) -> CommaList:

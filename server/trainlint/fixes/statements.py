@@ -48,7 +48,7 @@ def remove_statement(tree: Tree, place: Range) -> list[TextEdit]:
     here = tree.inner(statement)
     if isinstance(line, cst.SimpleStatementSuite) or _is_alone(tree, line):
         return [TextEdit(*here, "pass")]
-    return [TextEdit(line_start(tree.text, here.start), line_end(tree.text, here.end), "")]
+    return [_without_rows(tree.text, here.start, here.end)]
 
 
 def guard_statement(tree: Tree, place: Range, condition: str) -> list[TextEdit]:
@@ -246,7 +246,21 @@ def _remove_compound(tree: Tree, statement: cst.BaseCompoundStatement) -> TextEd
     start, end = _first_row(tree, statement), tree.inner(statement).end
     if _is_alone(tree, statement):
         return TextEdit(start, end, "pass")
-    return TextEdit(line_start(tree.text, start), line_end(tree.text, end), "")
+    return _without_rows(tree.text, start, end)
+
+
+def _without_rows(text: str, start: int, end: int) -> TextEdit:
+    """Remove whole rows; of the blank rows before and after, the larger number stays."""
+    start, end = line_start(text, start), line_end(text, end)
+    before = 0
+    at = start
+    while at > 0 and not text[line_start(text, at - 1) : at].strip():
+        at = line_start(text, at - 1)
+        before += 1
+    while before and end < len(text) and not text[end : line_end(text, end)].strip():
+        end = line_end(text, end)
+        before -= 1
+    return TextEdit(start, end, "")
 
 
 def _remove_of_several(tree: Tree, line: SimpleLine, index: int) -> TextEdit:
