@@ -12,9 +12,10 @@ BIN := $(VENV)/bin
 PYTHON ?=
 # The torch release to test with. Linting does not need torch.
 TORCH := 2.13.0
-# A folder with one checked-out repository in each folder OWNER__NAME, and the folder of their labels and of score.py.
+# A folder with one checked-out repository in each folder OWNER__NAME, and the folder that holds their labels
+# (labels.jsonl, repos.json) and score.py. Neither is part of this repository, so `make corpus` needs both named.
 CORPUS ?=
-LABELS ?= ../shared/corpus
+LABELS ?=
 
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
@@ -47,12 +48,14 @@ bench: $(VENV)/.stamp-package ## measure speed against parsing alone, as ratios 
 	$(BIN)/python -m tests.bench
 
 .PHONY: corpus
-corpus: corpus-is-given $(VENV)/.stamp-package ## score findings against hand labels: make corpus CORPUS=FOLDER
+corpus: corpus-is-given $(VENV)/.stamp-package ## score findings against hand labels: make corpus CORPUS=FOLDER LABELS=FOLDER
 	@$(BIN)/python tests/corpus/measure_accuracy.py "$(CORPUS)" --labels "$(LABELS)"
 
 .PHONY: corpus-is-given
 corpus-is-given:
-	@test -n "$(CORPUS)" || { echo "usage: make corpus CORPUS=<folder of checked-out repositories> [LABELS=<folder>]" >&2; exit 2; }
+	@test -n "$(CORPUS)" -a -n "$(LABELS)" || { \
+	  echo "usage: make corpus CORPUS=<folder of checked-out repositories> LABELS=<folder of labels.jsonl and score.py>" >&2; \
+	  exit 2; }
 
 .PHONY: clean
 clean: ## remove the environment, the caches and what the examples wrote

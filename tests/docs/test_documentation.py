@@ -75,6 +75,12 @@ def test_articles_that_rules_cite_are_described() -> None:
     assert cited == described
 
 
+def test_no_page_rests_on_an_article_alone() -> None:
+    pages = [page for page in (DOCS / "rules").glob("*.md") if _articles(page)]
+    references = {page.name: page.read_text(encoding="utf-8").partition("## References")[2] for page in pages}
+    assert [name for name, text in references.items() if "https://" not in text] == []
+
+
 def _articles(page: Path) -> str:
     """What a page says after the word "article" or "articles", up to the end of the sentence or bracket."""
     return " ".join(re.findall(r"\barticles? ([\d, and]+)", page.read_text(encoding="utf-8")))

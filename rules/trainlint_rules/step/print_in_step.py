@@ -52,6 +52,8 @@ class PrintInStep(Rule):
     ## References
     - Print and log every N steps, on rank 0 only (article 000).
     - Many short stalls in the step come from print, .item(), logging (article 000).
+    - PyTorch, avoid unnecessary CPU-GPU synchronization, `print(cuda_tensor)` among them:
+      https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization
     """
 
     code, name, family = "TL202", "print-in-step", Family.STEP
