@@ -797,7 +797,7 @@ from torch.utils.data import DataLoader
 
 def evaluate(model, loader):
     for batch in loader:
-        model(batch)
+        model(batch["image"].cuda())
 
 evaluate(load_model(), DataLoader(torch.load("data.pt")))
 """

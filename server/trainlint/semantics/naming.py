@@ -120,9 +120,19 @@ def infer(name: str) -> Value:
     """What a value of unknown origin called `name` is likely to be; UNKNOWN where the name says nothing."""
     for pattern, value in _INFERRED:
         if pattern.search(name):
-            return value
+            # `load_model` is no model; calling it gives one
+            return UNKNOWN if isinstance(value, Object) and _MAKER.match(name) else value
     return UNKNOWN
 
+
+def made_by(name: str) -> Value:
+    """What a function of unknown origin called `name` is likely to return: a model for `build_model`."""
+    maker = _MAKER.match(name)
+    made = infer(name[maker.end() :]) if maker is not None else UNKNOWN
+    return made if isinstance(made, Object) else UNKNOWN
+
+
+_MAKER = re.compile(r"_?(?:load|build|get|create|make|init|setup|prepare|construct|new|fetch|define)_(?=[a-z])")
 
 _INFERRED: tuple[tuple[Idiom, Value], ...] = (
     (CONFIG, Option("config")),

@@ -62,6 +62,9 @@ def call(frame: Frame, callee: Value, given: Given, node: code.Call | None) -> V
         return UNKNOWN
     if word in frame.run.options.loader_factories:
         return Object(object_types.LOADER, proved=False)
+    made = naming.made_by(word)
+    if isinstance(made, Object):
+        return made
     return Object(object_types.COMPUTED, inner=replace(found, proved=False)) if found is not None else UNKNOWN
 
 
