@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from program import Program
 
-from trainlint.cli.fixing import applicable_kinds, fix_until_stable, write
+from trainlint.cli.drafts import write
+from trainlint.cli.fixing import applicable_kinds, fix_until_stable
 from trainlint.cli.outcome import Change, Outcome
 from trainlint.cli.summary import fix_notes
 from trainlint.lint.engine import CheckOptions, check

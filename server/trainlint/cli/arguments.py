@@ -23,6 +23,12 @@ class VerbParser(argparse.ArgumentParser):
             allow_abbrev=False,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
+        self._value_may_miss: set[str] = set()
+
+    def add_flag_with_value(self, group: argparse._ArgumentGroup, option: str, value: str, text: str) -> None:
+        """Add an option that is written `--option` or `--option=VALUE`; the word after it is no value of it."""
+        self._value_may_miss.add(option)
+        group.add_argument(option, nargs="?", const="", metavar=value, help=text)
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
         """Parse; options may stand before, between and after paths, and everything after `--` is a path."""
@@ -30,7 +36,9 @@ class VerbParser(argparse.ArgumentParser):
         separator = words.index("--") if "--" in words else len(words)
         # argparse keeps or drops `--` by version when options and paths are mixed, so it never gets to see it.
         literal = words[separator + 1 :]
-        namespace, unknown = self.parse_known_intermixed_args(words[:separator])
+        # Without its `=`, argparse would take the path that follows for the value.
+        given = [f"{word}=" if word in self._value_may_miss else word for word in words[:separator]]
+        namespace, unknown = self.parse_known_intermixed_args(given)
         if unknown:
             self.error(self._unknown(unknown[0]))
         if literal:

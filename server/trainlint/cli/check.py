@@ -14,7 +14,7 @@ from trainlint.cli.failure import Failure
 from trainlint.cli.outcome import Outcome
 from trainlint.cli.program import FAILED, FINDINGS
 from trainlint.cli.progress import progress_bar
-from trainlint.cli.summary import changes_line, fix_notes, summary_lines
+from trainlint.cli.summary import changes_line, fix_notes, summary_lines, suppression_lines
 from trainlint.cli.terminal import wants_colour
 
 if TYPE_CHECKING:
@@ -58,10 +58,10 @@ class _Run:
         outcome = self._outcome()
         if arguments.diff:
             self._write_report(self._diff(outcome))
-        elif arguments.fix and self.standard_input:
+        elif arguments.changes_files and self.standard_input:
             self._print_source(outcome)
-        elif arguments.fix:
-            from trainlint.cli.fixing import write
+        elif arguments.changes_files:
+            from trainlint.cli.drafts import write
 
             outcome = write(outcome, self._check)
         self._warn(outcome)
@@ -71,6 +71,11 @@ class _Run:
         return self._exit_status(outcome)
 
     def _outcome(self) -> Outcome:
+        reason = self.arguments.add_suppressions
+        if reason is not None:
+            from trainlint.cli.suppressing import suppress_all
+
+            return suppress_all(self._check, self.standard_input, reason)
         if not self.arguments.fix:
             return Outcome(self._check(self.standard_input), self.standard_input)
         from trainlint.cli.fixing import applicable_kinds, fix_until_stable
@@ -154,8 +159,8 @@ class _Run:
             ) from error
 
     def _report_stream(self) -> TextIO:
-        """Where findings go: to standard error if standard output has the fixed source."""
-        takes_source = self.arguments.fix and self.standard_input and not self.arguments.diff
+        """Where findings go: to standard error if standard output has the changed source."""
+        takes_source = self.arguments.changes_files and self.standard_input and not self.arguments.diff
         return sys.stderr if takes_source else sys.stdout
 
     def _colour(self) -> bool:
@@ -179,7 +184,10 @@ class _Run:
         arguments = self.arguments
         if arguments.quiet or not (arguments.format.for_people or arguments.fix_only or arguments.verbose):
             return
-        if arguments.fix_only:
+        lines: Iterable[str]
+        if arguments.add_suppressions is not None:
+            lines = suppression_lines(outcome, written=not arguments.diff)
+        elif arguments.fix_only:
             print(changes_line(outcome.fixed, len(outcome.changes), written=not arguments.diff), file=sys.stderr)
             lines = fix_notes(outcome)
         else:
@@ -199,7 +207,7 @@ class _Run:
             return 0
         if arguments.diff:
             return FINDINGS if outcome.changes else 0
-        if arguments.exit_non_zero_on_fix and outcome.changes:
+        if arguments.exit_non_zero_on_fix and arguments.fix and outcome.changes:
             return FINDINGS
         remaining = outcome.problems if arguments.fix_only else outcome.result.findings
         return FINDINGS if remaining else 0

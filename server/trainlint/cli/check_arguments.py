@@ -32,6 +32,8 @@ class CheckArguments:
     unsafe_fixes: bool
     fix_only: bool
     diff: bool
+    add_suppressions: str | None
+    """The reason that suppressions are given, which may be empty; None where none are to be added."""
     format: Format
     output_file: Path | None
     statistics: bool
@@ -46,6 +48,10 @@ class CheckArguments:
     verbose: bool
     colour: str
     """"auto", "always" or "never"."""
+
+    @property
+    def changes_files(self) -> bool:
+        return self.fix or self.add_suppressions is not None
 
     @property
     def reads_standard_input(self) -> bool:
@@ -65,6 +71,8 @@ def parse(words: Sequence[str]) -> CheckArguments:
         raise Failure("`-` (standard input) cannot be linted together with other paths; give it alone")
     if found.stdin_filename is not None and STANDARD_INPUT not in paths:
         raise Failure("`--stdin-filename` names what standard input holds; give `-` as the path")
+    if found.add_suppressions is not None:
+        _check_suppressions(found)
     config_file, overrides = _configuration(found.config or [], found.isolated)
     settings = _settings(found)
     return CheckArguments(
@@ -74,10 +82,11 @@ def parse(words: Sequence[str]) -> CheckArguments:
         config_file=config_file,
         isolated=found.isolated,
         min_severity=found.min_severity,
-        fix=found.fix or found.fix_only or found.diff,
+        fix=(found.fix or found.fix_only or found.diff) and found.add_suppressions is None,
         unsafe_fixes=found.unsafe_fixes,
         fix_only=found.fix_only or found.diff,
         diff=found.diff,
+        add_suppressions=found.add_suppressions,
         format=FORMATS[found.output_format],
         output_file=found.output_file,
         statistics=found.statistics,
@@ -99,6 +108,7 @@ def parser() -> VerbParser:
     verb.add_argument("paths", nargs="*", metavar="PATH", help="file, folder, or `-` (default: .)")
     _add_selection(verb.add_argument_group("which findings"))
     _add_fixing(verb.add_argument_group("fixing"))
+    _add_adoption(verb, verb.add_argument_group("adoption"))
     _add_output(verb.add_argument_group("output"))
     _add_configuration(verb.add_argument_group("configuration and files"))
     return verb
@@ -118,6 +128,12 @@ def _add_fixing(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--unsafe-fixes", action="store_true", help="count unsafe fixes in, and apply them with --fix")
     group.add_argument("--fix-only", action="store_true", help="apply fixes, and report nothing else")
     group.add_argument("--diff", action="store_true", help="print what --fix would change, and write nothing")
+
+
+def _add_adoption(verb: VerbParser, group: argparse._ArgumentGroup) -> None:
+    verb.add_flag_with_value(
+        group, "--add-suppressions", "REASON", "silence all that is reported by comments, which give this reason"
+    )
 
 
 def _add_output(group: argparse._ArgumentGroup) -> None:
@@ -141,6 +157,24 @@ def _add_configuration(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "-j", "--jobs", type=positive, metavar="N", help="processes to work with (default: one per core)"
     )
+
+
+def _check_suppressions(found: argparse.Namespace) -> None:
+    """Refuse what cannot go with `--add-suppressions`, and reasons that no comment can carry.
+
+    Raises:
+        Failure: with what to do instead.
+    """
+    from trainlint.fixes.suppress import is_reason
+
+    if found.fix or found.fix_only:
+        raise Failure("`--add-suppressions` cannot be given together with `--fix`: fix first, then silence the rest")
+    found.add_suppressions = found.add_suppressions.strip()
+    if found.add_suppressions and not is_reason(found.add_suppressions):
+        raise Failure(
+            f"`--add-suppressions={found.add_suppressions}`: this would not be read as the reason of a comment; "
+            "give a line of plain text that starts with a letter or a digit"
+        )
 
 
 def _settings(found: argparse.Namespace) -> dict[str, object]:

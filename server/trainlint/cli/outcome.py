@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What fixing makes of a file."""
+    """What fixing, or suppressing, makes of a file."""
 
     document: Document
     """As it was found."""
@@ -22,7 +22,7 @@ class Change:
     data: bytes
     """The text as it is to be stored."""
     fixes: int
-    """Number of fixes that are in it."""
+    """Number of fixes that are in it, or of findings that its comments silence."""
 
     @property
     def path(self) -> Path:
@@ -31,7 +31,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What linting, and fixing where it was asked for, came to."""
+    """What linting, and fixing or suppressing where it was asked for, came to."""
 
     result: Result
     """What remains."""

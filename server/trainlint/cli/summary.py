@@ -74,5 +74,14 @@ def changes_line(fixed: int, files: int, *, written: bool) -> str:
     return f"{verb} {_counted(fixed, 'problem')} in {_counted(files, 'file')}."
 
 
+def suppression_lines(outcome: Outcome, *, written: bool) -> Iterator[str]:
+    """What `--add-suppressions` did, or would do, and what comments cannot silence."""
+    verb = "Silenced" if written else "Would silence"
+    yield f"{verb} {_counted(outcome.fixed, 'problem')} in {_counted(len(outcome.changes), 'file')}."
+    remaining = len(outcome.result.findings)
+    if remaining:
+        yield f"{_counted(remaining, 'problem')} {'remains' if remaining == 1 else 'remain'}."
+
+
 def _counted(number: int, noun: str, plural: str = "") -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {plural or noun + 's'}"
