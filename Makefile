@@ -13,9 +13,9 @@ PYTHON ?=
 # The torch release to test with. Linting does not need torch.
 TORCH := 2.13.0
 # A folder with one checked-out repository in each folder OWNER__NAME, and the folder that holds their labels
-# (labels.jsonl, repos.json) and score.py. Neither is part of this repository, so `make corpus` needs both named.
+# (labels.jsonl, repos.json) and score.py. Neither is part of this repository.
 CORPUS ?=
-LABELS ?=
+LABELS ?= ../shared/corpus
 
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
@@ -48,13 +48,13 @@ bench: $(VENV)/.stamp-package ## measure speed against parsing alone, as ratios 
 	$(BIN)/python -m tests.bench
 
 .PHONY: corpus
-corpus: corpus-is-given $(VENV)/.stamp-package ## score findings against hand labels: make corpus CORPUS=FOLDER LABELS=FOLDER
+corpus: corpus-is-given $(VENV)/.stamp-package ## score findings against hand labels: make corpus CORPUS=FOLDER
 	@$(BIN)/python tests/corpus/measure_accuracy.py "$(CORPUS)" --labels "$(LABELS)"
 
 .PHONY: corpus-is-given
 corpus-is-given:
-	@test -n "$(CORPUS)" -a -n "$(LABELS)" || { \
-	  echo "usage: make corpus CORPUS=<folder of checked-out repositories> LABELS=<folder of labels.jsonl and score.py>" >&2; \
+	@test -n "$(CORPUS)" || { \
+	  echo "usage: make corpus CORPUS=<folder of checked-out repositories> [LABELS=<folder of labels.jsonl and score.py>]" >&2; \
 	  exit 2; }
 
 .PHONY: clean
