@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -14,13 +16,15 @@ from trainlint.cli.failure import Failure
 from trainlint.cli.outcome import Outcome
 from trainlint.cli.program import FAILED, FINDINGS
 from trainlint.cli.progress import progress_bar
-from trainlint.cli.summary import changes_line, fix_notes, summary_lines, suppression_lines
+from trainlint.cli.summary import baseline_line, changes_line, fix_notes, summary_lines, suppression_lines
 from trainlint.cli.terminal import wants_colour
 
 if TYPE_CHECKING:
+    from trainlint.cli.changed import ChangedLines
     from trainlint.cli.progress import Tell
     from trainlint.lint.engine import CheckOptions
     from trainlint.lint.result import Result
+    from trainlint.report.baseline import Baseline, Known
 
 STDIN_NAME = Path("stdin.py")
 """The file name of standard input where `--stdin-filename` gives none."""
@@ -51,10 +55,24 @@ class _Run:
         self.notebooks = tuple(path for path in self.paths if path.suffix == NOTEBOOK)
         """Named, and left out: their JSON would pass for Python that has nothing to report."""
         self.paths = tuple(path for path in self.paths if path.suffix != NOTEBOOK)
+        self.baseline: Baseline | None = None
+        self.changed: ChangedLines | None = None
+        self.stale: Counter[Known] = Counter()
+        """What of the baseline was not found when the files were last linted."""
+        self.known = 0
+        """Number of findings that the baseline left out then."""
 
     def status(self) -> int:
         """Do it all and return the exit status."""
         arguments = self.arguments
+        if arguments.baseline is not None:
+            from trainlint.cli.baselines import load
+
+            self.baseline = load(arguments.baseline)
+        if arguments.changed_since is not None:
+            from trainlint.cli.changed import ChangedLines
+
+            self.changed = ChangedLines(arguments.changed_since, self.paths)
         outcome = self._outcome()
         if arguments.diff:
             self._write_report(self._diff(outcome))
@@ -65,7 +83,11 @@ class _Run:
 
             outcome = write(outcome, self._check)
         self._warn(outcome)
-        if not arguments.fix_only:
+        if arguments.write_baseline is not None:
+            from trainlint.cli.baselines import save
+
+            save(outcome, arguments.write_baseline)
+        elif not arguments.fix_only:
             self._report(outcome)
         self._summarize(outcome)
         return self._exit_status(outcome)
@@ -87,7 +109,24 @@ class _Run:
 
         arguments = self.arguments
         with progress_bar(wanted=not arguments.quiet) as tell:
-            return check(self.paths, self._options(texts, tell))
+            result = self._without_known(check(self.paths, self._options(texts, tell)), texts)
+        if self.changed is None:
+            return result
+        # What is withheld is counted by file, so how much of it lies on changed lines is not known.
+        return replace(result, findings=tuple(self.changed.among(result.findings, texts)), withheld=0)
+
+    def _without_known(self, result: Result, texts: Mapping[Path, bytes]) -> Result:
+        """Leave out what the baseline lists."""
+        if self.baseline is None:
+            return result
+        from trainlint.report.sources import Sources
+
+        sources = Sources(texts)
+        new = self.baseline.new(result.findings, sources)
+        self.known = len(result.findings) - len(new)
+        if not self.arguments.narrowed:
+            self.stale = self.baseline.stale(result.findings, sources, result.paths)
+        return replace(result, findings=tuple(new))
 
     def _options(self, texts: Mapping[Path, bytes], tell: Tell | None) -> CheckOptions:
         from trainlint.lint.engine import CheckOptions
@@ -177,15 +216,26 @@ class _Run:
         if not self.arguments.quiet:
             for notebook in self.notebooks:
                 print(f"trainlint: warning: {notebook} is left out: notebooks are not linted yet", file=sys.stderr)
+            for line in self._stale_lines():
+                print(f"trainlint: warning: {line}", file=sys.stderr)
             for warning in outcome.result.warnings:
                 print(f"trainlint: warning: {warning}", file=sys.stderr)
+
+    def _stale_lines(self) -> Iterator[str]:
+        file = self.arguments.baseline
+        if file is not None and self.stale:
+            from trainlint.cli.baselines import stale_lines
+
+            yield from stale_lines(self.stale, file)
 
     def _summarize(self, outcome: Outcome) -> None:
         arguments = self.arguments
         if arguments.quiet or not (arguments.format.for_people or arguments.fix_only or arguments.verbose):
             return
         lines: Iterable[str]
-        if arguments.add_suppressions is not None:
+        if arguments.write_baseline is not None:
+            lines = [baseline_line(outcome, arguments.write_baseline)]
+        elif arguments.add_suppressions is not None:
             lines = suppression_lines(outcome, written=not arguments.diff)
         elif arguments.fix_only:
             print(changes_line(outcome.fixed, len(outcome.changes), written=not arguments.diff), file=sys.stderr)
@@ -194,6 +244,8 @@ class _Run:
             lines = summary_lines(outcome, fixing=arguments.fix, unsafe_fixes=arguments.unsafe_fixes)
         for line in lines:
             print(line, file=sys.stderr)
+        if self.known:
+            print(f"{self.known} more in the baseline.", file=sys.stderr)
         if arguments.verbose:
             print(f"Took {time.perf_counter() - self.started:.2f} s.", file=sys.stderr)
             for code, seconds in outcome.result.rule_seconds[:SLOWEST_RULES]:
@@ -203,7 +255,7 @@ class _Run:
         arguments = self.arguments
         if outcome.result.errors:
             return FAILED
-        if arguments.exit_zero:
+        if arguments.exit_zero or arguments.write_baseline is not None:
             return 0
         if arguments.diff:
             return FINDINGS if outcome.changes else 0

@@ -13,6 +13,8 @@ from trainlint.report.formats import FORMATS, Format
 
 STANDARD_INPUT = "-"
 LEVELS = ("hint", "info", "warning", "error")
+NARROWING = ("select", "ignore", "per-file-ignores", "min-confidence")
+"""Settings that may leave out findings."""
 CONFIDENCES = ("high", "medium", "low")
 
 
@@ -34,6 +36,10 @@ class CheckArguments:
     diff: bool
     add_suppressions: str | None
     """The reason that suppressions are given, which may be empty; None where none are to be added."""
+    baseline: Path | None
+    write_baseline: Path | None
+    changed_since: str | None
+    """A git revision."""
     format: Format
     output_file: Path | None
     statistics: bool
@@ -48,6 +54,11 @@ class CheckArguments:
     verbose: bool
     colour: str
     """"auto", "always" or "never"."""
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether options leave out findings that the configuration would have reported."""
+        return self.min_severity is not None or not self.overrides.keys().isdisjoint(NARROWING)
 
     @property
     def changes_files(self) -> bool:
@@ -73,6 +84,8 @@ def parse(words: Sequence[str]) -> CheckArguments:
         raise Failure("`--stdin-filename` names what standard input holds; give `-` as the path")
     if found.add_suppressions is not None:
         _check_suppressions(found)
+    if found.write_baseline is not None:
+        _check_baseline(found)
     config_file, overrides = _configuration(found.config or [], found.isolated)
     settings = _settings(found)
     return CheckArguments(
@@ -87,6 +100,9 @@ def parse(words: Sequence[str]) -> CheckArguments:
         fix_only=found.fix_only or found.diff,
         diff=found.diff,
         add_suppressions=found.add_suppressions,
+        baseline=found.baseline,
+        write_baseline=found.write_baseline,
+        changed_since=found.changed_since,
         format=FORMATS[found.output_format],
         output_file=found.output_file,
         statistics=found.statistics,
@@ -134,6 +150,9 @@ def _add_adoption(verb: VerbParser, group: argparse._ArgumentGroup) -> None:
     verb.add_flag_with_value(
         group, "--add-suppressions", "REASON", "silence all that is reported by comments, which give this reason"
     )
+    group.add_argument("--write-baseline", type=Path, metavar="FILE", help="list all that is found in this file")
+    group.add_argument("--baseline", type=Path, metavar="FILE", help="leave out what this file lists")
+    group.add_argument("--changed-since", metavar="REV", help="show findings on lines changed since this git revision")
 
 
 def _add_output(group: argparse._ArgumentGroup) -> None:
@@ -175,6 +194,23 @@ def _check_suppressions(found: argparse.Namespace) -> None:
             f"`--add-suppressions={found.add_suppressions}`: this would not be read as the reason of a comment; "
             "give a line of plain text that starts with a letter or a digit"
         )
+
+
+def _check_baseline(found: argparse.Namespace) -> None:
+    """Refuse what cannot go with `--write-baseline`, which writes down all that there is.
+
+    Raises:
+        Failure: with what to do instead.
+    """
+    given = {
+        "--baseline": found.baseline is not None,
+        "--changed-since": found.changed_since is not None,
+        "--diff": found.diff,
+        "--add-suppressions": found.add_suppressions is not None,
+    }
+    for option, is_given in given.items():
+        if is_given:
+            raise Failure(f"`--write-baseline` cannot be given together with `{option}`: it lists all that is found")
 
 
 def _settings(found: argparse.Namespace) -> dict[str, object]:

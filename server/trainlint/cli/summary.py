@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from trainlint.cli.outcome import Outcome
     from trainlint.lint.finding import Applicability
     from trainlint.lint.result import Reported
@@ -81,6 +83,11 @@ def suppression_lines(outcome: Outcome, *, written: bool) -> Iterator[str]:
     remaining = len(outcome.result.findings)
     if remaining:
         yield f"{_counted(remaining, 'problem')} {'remains' if remaining == 1 else 'remain'}."
+
+
+def baseline_line(outcome: Outcome, file: Path) -> str:
+    """What `--write-baseline` did."""
+    return f"Wrote {_counted(len(outcome.result.findings), 'problem')} to {file}."
 
 
 def _counted(number: int, noun: str, plural: str = "") -> str:

@@ -82,7 +82,7 @@ class _Run:
         named = self._named()
         checked = [self._check_project(root, files) for root, files in sorted(self._by_root(named).items())]
         self._save()
-        return self._joined(checked, len(named))
+        return self._joined(checked, named)
 
     def _named(self) -> list[Path]:
         """The files to report on, sorted."""
@@ -125,7 +125,7 @@ class _Run:
             return sorted(path for path in root.glob("*.py") if path.is_file())
         return context_files(root, self.governance.filters_for(root))
 
-    def _joined(self, checked: Sequence[Checked], count: int) -> Result:
+    def _joined(self, checked: Sequence[Checked], named: Sequence[Path]) -> Result:
         findings = [reported for one in checked for reported in one.findings]
         withheld = [held for one in checked for held in one.withheld]
         if findings or withheld:
@@ -141,7 +141,8 @@ class _Run:
         failures = dict.fromkeys(failure.text(self.options.verbose) for one in checked for failure in one.failures)
         return Result(
             findings=tuple(findings),
-            checked_files=count,
+            checked_files=len(named),
+            paths=tuple(named),
             withheld=sum(one.count for one in withheld),
             warnings=tuple(dict.fromkeys(self._all_warnings())),
             errors=tuple(failures),

@@ -55,6 +55,8 @@ class Result:
     findings: tuple[Reported, ...]
     """Ordered by path, row, column, code."""
     checked_files: int
+    paths: tuple[Path, ...] = ()
+    """The files that were linted, ordered."""
     withheld: int = 0
     """Number of further findings that a lower `min-confidence` would report."""
     warnings: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What identifies a finding between runs, so that code hosts tell old findings from new ones.
+"""What identifies a finding between runs, so that code hosts and baselines tell old findings from new ones.
 
 It is made of the rule, the symbol and the source line without its spacing: moving lines does not change it.
 """
@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from trainlint.lint.result import Reported
 from trainlint.report.paths import shown
+from trainlint.report.sources import Sources
 from trainlint.report.view import View
 
 
@@ -20,14 +21,22 @@ def fingerprints(findings: Sequence[Reported], view: View, root: Path) -> list[s
     seen: Counter[tuple[str, ...]] = Counter()
     result = []
     for reported in findings:
-        line = view.sources.line(reported.path, reported.cell, reported.location.row)
-        parts = (
-            shown(reported.path, root).replace("\\", "/"),
-            reported.finding.code,
-            reported.finding.site.symbol,
-            " ".join(line.split()),
-        )
+        parts = shown(reported.path, root).replace("\\", "/"), *_identity(reported, view.sources)
         number = seen[parts]
         seen[parts] += 1
-        result.append(hashlib.sha256("\0".join((*parts, str(number))).encode("utf-8", "replace")).hexdigest()[:32])
+        result.append(_digest((*parts, str(number))))
     return result
+
+
+def fingerprint(reported: Reported, sources: Sources) -> str:
+    """Return what equal findings of a file share."""
+    return _digest(_identity(reported, sources))
+
+
+def _identity(reported: Reported, sources: Sources) -> tuple[str, str, str]:
+    line = sources.line(reported.path, reported.cell, reported.location.row)
+    return reported.finding.code, reported.finding.site.symbol, " ".join(line.split())
+
+
+def _digest(parts: Iterable[str]) -> str:
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()[:32]
