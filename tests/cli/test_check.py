@@ -272,14 +272,6 @@ def test_an_excluded_name_is_left_out_on_demand(program: Program) -> None:
     assert program("-", "--stdin-filename", "build/a.py", "--force-exclude", stdin=BROKEN).returncode == 0
 
 
-def test_a_notebook_is_left_out_and_named(program: Program) -> None:
-    program.write({"train.ipynb": '{"cells": []}', "train.py": ""})
-    done = program("train.ipynb", "train.py")
-    assert (done.returncode, done.stdout) == (0, "")
-    assert "warning: train.ipynb is left out: notebooks are not linted yet" in done.stderr
-    assert "1 file." in done.stderr
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="signals end processes differently")
 def test_an_interrupt_ends_the_run_without_a_traceback(program: Program) -> None:
     command = [sys.executable, "-m", "trainlint", "-"]

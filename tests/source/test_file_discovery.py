@@ -29,7 +29,10 @@ def found(root: Path, *paths: str, **options: object) -> list[str]:
 
 
 WALKS: dict[str, tuple[dict[str, str], list[str]]] = {
-    "python files, sorted": ({"b.py": "", "a/c.py": "", "a.txt": "", "n.ipynb": "", "s.pyi": ""}, ["a/c.py", "b.py"]),
+    "python files and notebooks, sorted": (
+        {"b.py": "", "a/c.py": "", "a.txt": "", "n.ipynb": "", "s.pyi": "", ".ipynb_checkpoints/n.ipynb": ""},
+        ["a/c.py", "b.py", "n.ipynb"],
+    ),
     "the usual excludes": (
         {f"{name}/x.py": "" for name in (".git", ".venv", "venv", "build", "dist", "site-packages", "_build")}
         | {f"deep/{name}/x.py": "" for name in ("node_modules", "__pycache__", ".tox", ".nox", ".eggs", "buck-out")}
@@ -179,12 +182,6 @@ def test_the_filters_of_a_nested_configuration_hold_below_it(tmp_path: Path) -> 
         return Filters(tmp_path / "sub", ("x.py",)) if nested else Filters(tmp_path, ("skip.py",))
 
     assert found(tmp_path, filters_for=filters_for) == ["sub/skip.py", "x.py"]
-
-
-def test_notebooks_are_taken_where_asked_for(tmp_path: Path) -> None:
-    write(tmp_path, ["a.ipynb", "b.py"])
-    filters = Filters(tmp_path, suffixes=(".py", ".ipynb"))
-    assert found(tmp_path, filters_for=lambda _folder: filters) == ["a.ipynb", "b.py"]
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is the oracle")

@@ -42,6 +42,9 @@ class ChangedLines:
                 rows[path] = self._rows(path, linted, on_disk)
             changed = rows[path]
             span = range(reported.location.row, reported.end_location.row + 1)
+            if reported.cell is not None:
+                # Git counts rows of the JSON, so a notebook that changed is reported on as a whole.
+                changed = None if changed is None or changed else frozenset()
             if changed is None or not changed.isdisjoint(span):
                 found.append(reported)
         return found

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 STDIN_NAME = Path("stdin.py")
 """The file name of standard input where `--stdin-filename` gives none."""
-NOTEBOOK = ".ipynb"
 SLOWEST_RULES = 5
 """Rules that `--verbose` names with their time."""
 
@@ -52,9 +51,6 @@ class _Run:
             name = Path(os.path.abspath(arguments.stdin_filename or STDIN_NAME))  # noqa: PTH100 - keeps links
             self.paths = (name,)
             self.standard_input = {name: sys.stdin.buffer.read()}
-        self.notebooks = tuple(path for path in self.paths if path.suffix == NOTEBOOK)
-        """Named, and left out: their JSON would pass for Python that has nothing to report."""
-        self.paths = tuple(path for path in self.paths if path.suffix != NOTEBOOK)
         self.baseline: Baseline | None = None
         self.changed: ChangedLines | None = None
         self.stale: Counter[Known] = Counter()
@@ -154,7 +150,8 @@ class _Run:
 
         for change in outcome.changes:
             path = shown(change.path, self.folder).replace("\\", "/")
-            yield unified(path, change.document.text, change.text)
+            stored = change.document.stored
+            yield unified(path, stored(change.document.data), stored(change.data))
 
     def _print_source(self, outcome: Outcome) -> None:
         """Print what standard input became, byte for byte."""
@@ -214,8 +211,6 @@ class _Run:
         for problem in outcome.problems:
             print(f"trainlint: warning: {problem}", file=sys.stderr)
         if not self.arguments.quiet:
-            for notebook in self.notebooks:
-                print(f"trainlint: warning: {notebook} is left out: notebooks are not linted yet", file=sys.stderr)
             for line in self._stale_lines():
                 print(f"trainlint: warning: {line}", file=sys.stderr)
             for warning in outcome.result.warnings:

@@ -22,7 +22,8 @@ class Drafts:
         self.texts = dict(texts)
         self.problems: list[str] = []
         self._originals: dict[Path, Document] = {}
-        self._current: dict[Path, str] = {}
+        self._current: dict[Path, Document] = {}
+        """A notebook's program is read anew from what is stored: a cell that loses its last row leaves the program."""
         self._counts: dict[Path, int] = {}
 
     def __contains__(self, path: Path) -> bool:
@@ -30,7 +31,7 @@ class Drafts:
 
     def text(self, path: Path) -> str:
         """The present text of a file that was opened."""
-        return self._current[path]
+        return self._current[path].text
 
     def open(self, paths: Iterable[Path]) -> bool:
         """Read the files that are to be changed for the first time; return whether any was read from disk."""
@@ -44,7 +45,7 @@ class Drafts:
             except Unreadable:
                 continue
             self._originals[path] = document
-            self._current[path] = document.text
+            self._current[path] = document
             self.texts[path] = document.data
             read = read or data is None
         return read
@@ -52,21 +53,22 @@ class Drafts:
     def take(self, path: Path, text: str, count: int) -> bool:
         """Go on with this text, into which `count` changes went; return whether the file's encoding allows it."""
         try:
-            self.texts[path] = self._originals[path].encode(text)
-        except Unwritable as error:
+            data = self._current[path].encode(text)
+            self._current[path] = decode(path, data)
+        except (Unwritable, Unreadable) as error:
             problem = f"{path} is not changed: it {error.reason}"
             if problem not in self.problems:
                 self.problems.append(problem)
             return False
-        self._current[path] = text
+        self.texts[path] = data
         self._counts[path] = self._counts.get(path, 0) + count
         return True
 
     def outcome(self, result: Result, offered: int | None = None) -> Outcome:
         changes = tuple(
-            Change(document, self._current[path], self.texts[path], self._counts[path])
+            Change(document, self._current[path].text, self.texts[path], self._counts[path])
             for path, document in sorted(self._originals.items())
-            if self._current[path] != document.text
+            if self._current[path].data != document.data
         )
         return Outcome(result, self.texts, changes, tuple(self.problems), offered)
 

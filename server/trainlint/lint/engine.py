@@ -122,7 +122,7 @@ class _Run:
     def _context(self, root: Path) -> list[Path]:
         """The files of the project at `root`; in a place where unrelated things lie, the scripts side by side."""
         if is_shared_place(root):
-            return sorted(path for path in root.glob("*.py") if path.is_file())
+            return sorted(path for kind in ("*.py", "*.ipynb") for path in root.glob(kind) if path.is_file())
         return context_files(root, self.governance.filters_for(root))
 
     def _joined(self, checked: Sequence[Checked], named: Sequence[Path]) -> Result:

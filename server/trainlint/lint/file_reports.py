@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainlint.lint.extraction import Extraction
 from trainlint.lint.projects import ProjectFiles
+from trainlint.source.documents import NOTEBOOK
 
 if TYPE_CHECKING:
     from trainlint.lint.governing import Governing
     from trainlint.lint.result import Reported, Withheld
     from trainlint.lint.workers import Outcome
+    from trainlint.source.documents import Document
 
 NOTHING = "[]"
 """A stored report where there is nothing to report: the usual case, known without importing what findings are made of.
@@ -33,6 +35,7 @@ class FileReports:
         self.extraction = extraction
         self.governing = governing
         self._settings = settings
+        self._notebooks: dict[Path, Document | None] = {}
 
     def of(self, found: Mapping[Path, Sequence[str]]) -> list[str]:
         """The reports on those files about which there is something to say; `found` has the stored findings in each
@@ -65,31 +68,45 @@ class FileReports:
 
     def _made(self, path: Path, texts: Sequence[str], outcome: Outcome | None) -> Sequence[Reported | Withheld]:
         """What is said about one file, given what rules found in it or what kept it from being parsed."""
-        from trainlint.lint.reporting import beyond_limits, read_or_report, unreadable
+        from trainlint.lint.reporting import read_or_report, unreadable
         from trainlint.lint.stored import load_findings
         from trainlint.lint.workers import Broken, Crashed, Failed, Limited
 
         selection = self.governing.selection
         if isinstance(outcome, Crashed):
             return unreadable(path, "makes the parser crash", selection)
-        if isinstance(outcome, Limited):
-            return beyond_limits(path, outcome.message, selection, outcome.row)
         if isinstance(outcome, Failed):
             return []
-        report = read_or_report(path, self.files.file(path).data, selection)
+        report = read_or_report(path, self.files.file(path).data, selection, self._document)
         if isinstance(report, list):
             return report
+        if isinstance(outcome, Limited):
+            return report.beyond_limits(outcome.message, outcome.row)
         if isinstance(outcome, Broken):
             return report.syntax_error(outcome.message, outcome.row, outcome.column)
         found = (finding for text in texts for finding in load_findings(text, self.files.root))
         return report.findings([*found, *report.left_out(self.extraction.left_out(path))])
 
-    def _key(self, path: Path, texts: Iterable[str]) -> bytes:
+    def _key(self, path: Path, texts: Sequence[str]) -> bytes:
         digest = blake2b(self._settings, digest_size=_DIGEST_BYTES)
         digest.update(self.files.digest_of([path]))
         for text in texts:
             digest.update(text.encode() + b"\n")
+        if any(NOTEBOOK in text for text in texts):
+            # Which cell a row is in follows from a notebook itself, whichever file the finding is in.
+            digest.update(self.files.digest_of(self.files.notebooks))
         return digest.digest()
+
+    def _document(self, path: Path) -> Document | None:
+        """The notebook that a finding in another file refers to."""
+        from trainlint.source.documents import Unreadable, decode
+
+        if path not in self._notebooks:
+            try:
+                self._notebooks[path] = decode(path, self.files.file(path).data)
+            except Unreadable:
+                self._notebooks[path] = None
+        return self._notebooks[path]
 
 
 def may_speak(data: bytes) -> bool:

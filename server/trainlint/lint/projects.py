@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainlint.lint.cache import Cache
-from trainlint.source.documents import Unreadable, read_bytes
+from trainlint.source.documents import NOTEBOOK, Unreadable, decode, read_bytes
 
 if TYPE_CHECKING:
     from trainlint.lint.closure import Outline
@@ -105,6 +105,11 @@ class ProjectFiles:
             self.cache.put(_PLAN_KIND, key, json.dumps(rows, separators=(",", ":")))
         return plan
 
+    @property
+    def notebooks(self) -> list[Path]:
+        """The notebooks that were read, sorted."""
+        return sorted(path for path in self._files if path.suffix == NOTEBOOK)
+
     @cached_property
     def requirements(self) -> bytes:
         """A digest of the files that may say which torch release the project needs."""
@@ -124,7 +129,10 @@ class ProjectFiles:
         except Unreadable as error:
             self.unreadable[path] = error.reason
             return None
-        self._files[path] = file = SourceFile(path, data, blake2b(data, digest_size=_DIGEST_BYTES).digest())
+        # Facts are known by the digest, and the same bytes are another program in a notebook.
+        kind = b"notebook" if path.suffix == NOTEBOOK else b""
+        digest = blake2b(data, digest_size=_DIGEST_BYTES, person=kind).digest()
+        self._files[path] = file = SourceFile(path, data, digest)
         return file
 
     def _outlines(self, files: list[SourceFile]) -> dict[Path, Outline]:
@@ -136,10 +144,20 @@ class ProjectFiles:
             key = self.content_key(file.path)
             outline = _outline_from(stored[key]) if key in stored else None
             if outline is None:
-                outline = outline_of(file.data)
+                outline = outline_of(_code_of(file))
                 self.cache.put(_OUTLINE_KIND, key, _outline_text(outline))
             outlines[file.path] = outline
         return outlines
+
+
+def _code_of(file: SourceFile) -> bytes:
+    """The code of a file; none in a notebook that cannot be read, which is reported where it is reported on."""
+    if file.path.suffix != NOTEBOOK:
+        return file.data
+    try:
+        return decode(file.path, file.data).text.encode()
+    except Unreadable:
+        return b""
 
 
 def _outline_text(outline: Outline) -> str:

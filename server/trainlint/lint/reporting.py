@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,11 +13,12 @@ from trainlint.lint.pages import url_of
 from trainlint.lint.result import Position, Reported, Withheld, order
 from trainlint.lint.rule import FileRule
 from trainlint.lint.selection import Selection
+from trainlint.semantics import immutable
 from trainlint.semantics.context import Site
 from trainlint.semantics.facts import LeftOut
 from trainlint.semantics.vocabulary import Confidence
-from trainlint.source.documents import Document, Unreadable, decode
-from trainlint.source.positions import LineIndex, Span
+from trainlint.source.documents import NOTEBOOK, Document, NotParsed, Place, Unreadable, decode
+from trainlint.source.positions import Span
 from trainlint.source.suppressions import Kind, Misspelt, Suppressions, Unused
 
 SYNTAX_ERROR = "TL001"
@@ -27,11 +28,19 @@ WITHOUT_REASON = "TL004"
 _OWN_LIMIT = "which is a limit of trainlint, not a fault of the code"
 
 
+def _no_document(path: Path) -> None:
+    return None
+
+
 class FileReport:
     """What is reported about one file that could be read as text."""
 
-    def __init__(self, document: Document, selection: Selection) -> None:
+    def __init__(
+        self, document: Document, selection: Selection, document_of: Callable[[Path], Document | None] = _no_document
+    ) -> None:
+        """`document_of` gives the notebooks that the findings refer to besides."""
         self.document = document
+        self._document_of = document_of
         self._selection = selection
         self._codes = selection.codes(document.path)
         self._suppressions = Suppressions.parse(document.text, document.index)
@@ -65,6 +74,12 @@ class FileReport:
         site = Site(self.document.path, row, start, row, max(start, len(index.line(row).encode())), "")
         found = tool_finding(self._selection, SYNTAX_ERROR, site, message)
         return [self._reported(finding) for finding in found]
+
+    def beyond_limits(self, why: str, row: int) -> list[Reported]:
+        """Report that a file that may be a valid program is not analysed."""
+        site = Site(self.document.path, row, 0, row, 0, "")
+        message = f"The file is left out of the analysis: {why}, {_OWN_LIMIT}"
+        return [self._reported(finding) for finding in tool_finding(self._selection, UNREADABLE, site, message)]
 
     def left_out(self, statements: Iterable[LeftOut]) -> Iterator[Finding]:
         """Say which statements were not analysed; the others were, so it is no error."""
@@ -126,14 +141,35 @@ class FileReport:
         site, index = finding.site, self.document.index
         severity = self._selection.severity(finding.code, finding.severity)
         finding = replace(finding, severity=severity, subject=None, fix=self._settled(finding.fix))
+        start = self.document.place(site.row, index.character_column(site.row, site.column))
+        end = self.document.place(site.end_row, index.character_column(site.end_row, site.end_column))
         return Reported(
-            finding,
+            self._with_places(finding),
             site.path,
-            _position(index, site.row, site.column),
-            _position(index, site.end_row, site.end_column),
-            index.noqa_row(site.row),
+            _position(start),
+            _position(self.document.within(end, start.cell)),
+            self.document.within(self.document.place(index.noqa_row(site.row), 0), start.cell).row,
             _url(self._selection, finding),
+            start.cell,
         )
+
+    def _with_places(self, finding: Finding) -> Finding:
+        """The finding with the other places that it names as users see them: in a notebook's cell."""
+        context = finding.context
+        if context is not None and context.loop is not None:
+            finding = replace(finding, context=immutable.replace(context, loop=self._shown(context.loop)))
+        related = tuple(replace(one, site=self._shown(one.site)) for one in finding.related)
+        return replace(finding, related=related)
+
+    def _shown(self, site: Site) -> Site:
+        if site.path.suffix != NOTEBOOK:
+            return site
+        document = self.document if site.path == self.document.path else self._document_of(site.path)
+        if document is None:
+            return site
+        start = document.place(site.row, 0)
+        end = document.within(document.place(site.end_row, 0), start.cell)
+        return immutable.replace(site, row=start.row, end_row=end.row, cell=start.cell)
 
     def _settled(self, fix: Fix | None) -> Fix | None:
         """The fix as far as it applies to this file, where it is one that depends on what else the file does."""
@@ -144,33 +180,39 @@ class FileReport:
         return settled(fix, self.document.text)
 
 
-def read_or_report(path: Path, data: bytes, selection: Selection) -> FileReport | list[Reported]:
+def read_or_report(
+    path: Path, data: bytes, selection: Selection, document_of: Callable[[Path], Document | None] = _no_document
+) -> FileReport | list[Reported]:
     """Decode a file, or report that it cannot be."""
     try:
-        return FileReport(decode(path, data), selection)
+        return FileReport(decode(path, data), selection, document_of)
+    except NotParsed as error:
+        place = Position(error.row or 1, error.column)
+        site = Site(path, place.row, place.column - 1, place.row, place.column - 1, "")
+        return _at(place, tool_finding(selection, SYNTAX_ERROR, site, error.reason), selection)
     except Unreadable as error:
         return unreadable(path, error.reason, selection, error.row)
-
-
-def beyond_limits(path: Path, why: str, selection: Selection, row: int) -> list[Reported]:
-    """Report that a file that may be a valid program is not analysed."""
-    return unreadable(path, f"is left out of the analysis: {why}, {_OWN_LIMIT}", selection, row)
 
 
 def unreadable(path: Path, reason: str, selection: Selection, row: int | None = None) -> list[Reported]:
     """Report that there is no text to lint."""
     place = Position(row or 1, 1)
     site = Site(path, place.row, 0, place.row, 0, "")
+    return _at(place, tool_finding(selection, UNREADABLE, site, f"The file {reason}"), selection)
+
+
+def _at(place: Position, findings: Iterable[Finding], selection: Selection) -> list[Reported]:
+    """Report findings at a place in a file that has no text to lint."""
     return [
         Reported(
             replace(finding, severity=selection.severity(finding.code, finding.severity)),
-            path,
+            finding.site.path,
             place,
             place,
             place.row,
             _url(selection, finding),
         )
-        for finding in tool_finding(selection, UNREADABLE, site, f"The file {reason}")
+        for finding in findings
     ]
 
 
@@ -202,8 +244,8 @@ def _strength(finding: Finding) -> tuple[int, int, int, tuple[str, ...], str]:
     return -finding.confidence, -frequency, len(path), path, finding.message
 
 
-def _position(index: LineIndex, row: int, byte_column: int) -> Position:
-    return Position(row, index.character_column(row, byte_column) + 1)
+def _position(place: Place) -> Position:
+    return Position(place.row, place.column + 1)
 
 
 def _joined(parts: Sequence[Fix | None]) -> Fix | None:

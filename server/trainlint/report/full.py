@@ -101,7 +101,7 @@ def _notes(reported: Reported, view: View, style: Style) -> Iterator[str]:
         yield f"{style.paint('why:', Ink.BOLD)}  it {printable(context.why)}"
     for related in finding.related:
         if context is None or related.site != context.loop:
-            place = f"{printable(shown(related.site.path, view.root))}:{related.site.row}"
+            place = f"{printable(shown(related.site.path, view.root))}:{related.site.place}"
             yield f"{style.paint('see:', Ink.BOLD)}  {place}: {printable(related.message)}"
     if finding.help:
         yield f"{style.paint('help:', Ink.BOLD)} {printable(finding.help)}"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
 
 from trainlint.lint.finding import Fix
 from trainlint.lint.result import Position, Reported
 from trainlint.probe.evidence import Verdict
 from trainlint.report.paths import text_of
 from trainlint.report.view import View
-from trainlint.semantics.context import Context
+from trainlint.semantics.context import Context, Site
 
 
 class _Model(BaseModel):
@@ -32,6 +32,20 @@ class LoopJson(_Model):
 
     filename: str
     row: int
+    cell: int | None = None
+    """In a notebook only, as rows count within it."""
+
+    @model_serializer(mode="wrap")
+    def _without_cell(self, serialize: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Leave out the cell where the loop is in no notebook."""
+        fields: dict[str, object] = serialize(self)
+        if self.cell is None:
+            del fields["cell"]
+        return fields
+
+
+def _loop(site: Site) -> LoopJson:
+    return LoopJson(filename=text_of(site.path), row=site.row, cell=site.cell)
 
 
 class ContextJson(_Model):
@@ -61,7 +75,7 @@ class ContextJson(_Model):
         return cls.model_validate(
             {
                 "frequency": context.frequency.label,
-                "loop": None if loop is None else LoopJson(filename=text_of(loop.path), row=loop.row),
+                "loop": None if loop is None else _loop(loop),
                 "path": [name.encode("utf-8", "backslashreplace").decode("utf-8") for name in context.path],
                 "framework": context.entry.framework.value,
                 "distributed": context.entry.distributed.value,

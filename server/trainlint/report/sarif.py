@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from trainlint import __version__
-from trainlint.lint.finding import Severity
+from trainlint.lint.finding import RelatedSite, Severity
 from trainlint.lint.pages import DOCUMENTATION
 from trainlint.lint.registry import load_registry
 from trainlint.lint.result import Position, Reported, Result
@@ -17,6 +17,7 @@ from trainlint.report.fingerprint import fingerprints
 from trainlint.report.paths import repository_root, uri_of
 from trainlint.report.rule_page import page_of
 from trainlint.report.view import View
+from trainlint.semantics.context import Site
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
 Object: TypeAlias = dict[str, Json]
@@ -120,6 +121,11 @@ def _message(reported: Reported) -> str:
     return "".join(f"{sentence.rstrip('.')}. " for sentence in sentences).rstrip()
 
 
+def _about(related: RelatedSite) -> str:
+    site = related.site
+    return related.message if site.cell is None else f"cell {site.cell}, row {site.row}: {related.message}"
+
+
 def _location(reported: Reported, base: Path) -> Object:
     """Rows within a notebook's cell mean nothing to a file, so a notebook's findings are at its start."""
     place: Object = {"artifactLocation": _artifact(reported.path, base)}
@@ -137,14 +143,18 @@ def _related(reported: Reported, base: Path) -> list[Json]:
     return [
         {
             "id": number,
-            "message": {"text": related.message},
+            "message": {"text": _about(related)},
             "physicalLocation": {
                 "artifactLocation": _artifact(related.site.path, base),
-                "region": {"startLine": related.site.row, "endLine": related.site.end_row},
+                "region": _rows(related.site),
             },
         }
         for number, related in enumerate(reported.finding.related, 1)
     ]
+
+
+def _rows(site: Site) -> Object:
+    return {"startLine": site.row, "endLine": site.end_row} if site.cell is None else {"startLine": 1}
 
 
 def _fix(reported: Reported, view: View, base: Path) -> Object | None:

@@ -11,7 +11,7 @@ from trainlint.fixes.edits import CannotFix
 from trainlint.fixes.recipe import Fix
 from trainlint.lint.result import Position, Reported
 from trainlint.semantics.context import Site
-from trainlint.source.documents import Document, Unreadable, decode, read_document
+from trainlint.source.documents import Document, Place, Unreadable, decode, read_document
 
 
 class PlacedEdit(NamedTuple):
@@ -46,7 +46,7 @@ class Sources:
     def line(self, path: Path, cell: int | None, row: int) -> str:
         """Return a source line without its end; empty where there is none."""
         document = self.document(path)
-        return "" if document is None else document.index.line(row)
+        return "" if document is None else document.line(cell, row)
 
     def edits(self, reported: Reported) -> list[PlacedEdit]:
         """Return what the finding's fix changes; nothing for advice, and where the fix does not apply to the text."""
@@ -62,10 +62,17 @@ class Sources:
             return []
         placed = []
         for edit in edits:
-            row, column = document.index.position(edit.start)
-            end_row, end_column = document.index.position(edit.end)
-            placed.append(PlacedEdit(edit.content, Position(row, column + 1), Position(end_row, end_column + 1)))
+            start = document.place(*document.index.position(edit.start))
+            end = document.within(document.place(*document.index.position(edit.end)), start.cell)
+            content = edit.content
+            if document.ends_cell(*document.index.position(edit.start)):
+                content = "\n" + content.removesuffix("\n")
+            placed.append(PlacedEdit(content, _position(start), _position(end)))
         return placed
+
+
+def _position(place: Place) -> Position:
+    return Position(place.row, place.column + 1)
 
 
 def target_of(fix: Fix) -> Path | None:

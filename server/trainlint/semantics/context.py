@@ -23,6 +23,14 @@ class Site:
     end_column: int
     symbol: str
     """Qualified name of the enclosing function or class within its module; empty at module level."""
+    cell: int | None = None
+    """Number of a notebook's cell, from 1, that the rows count in. The analysis counts in the notebook's program, and
+    leaves this None; reports tell the cell."""
+
+    @property
+    def place(self) -> str:
+        """The row, as text after the file's name: `12`, in a notebook's cell `cell 3:12`."""
+        return f"{self.row}" if self.cell is None else f"cell {self.cell}:{self.row}"
 
 
 @immutable
@@ -131,7 +139,7 @@ class Context:
         }
         text = "runs at every evaluation step" if self._evaluates else words[self.frequency]
         if self.loop is not None:
-            text += f" of the loop at {self.loop.path.name}:{self.loop.row}"
+            text += f" of the loop at {self.loop.path.name}:{self.loop.place}"
         if len(self.path) > 1:
             text += f", reached by {' > '.join(self.path)}"
         return text

@@ -60,7 +60,7 @@ class Filters:
     """Absolute; the folder that the patterns count from."""
     exclude: tuple[str, ...] = DEFAULT_EXCLUDES
     """Patterns as in `.gitignore`."""
-    suffixes: tuple[str, ...] = (".py",)
+    suffixes: tuple[str, ...] = (".py", ".ipynb")
 
     @property
     def patterns(self) -> PatternList:
@@ -304,7 +304,7 @@ def is_shared_place(folder: Path) -> bool:
 
 
 def context_files(root: Path, filters: Filters | None = None, limit: int = CONTEXT_LIMIT) -> list[Path]:
-    """The Python files below `root`, sorted; of more than `limit`, those closest to it."""
+    """The Python files and notebooks below `root`, sorted; of more than `limit`, those closest to it."""
     walk = _Walk(lambda _folder: filters or Filters(root), lambda _path, _reason: None)
     files: list[str] = []
     for file, is_link in walk.files(root):

@@ -1,4 +1,4 @@
-"""Python files as text: read with the encoding they declare, written back byte for byte."""
+"""Python files, and notebooks, as text: read with the encoding they declare, written back byte for byte."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ import stat
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 from trainlint.source.positions import LineIndex
 
 SIZE_LIMIT = 20 * 1024 * 1024
 """Bytes; a larger file is data rather than code, and would hold up everything else."""
+
+NOTEBOOK = ".ipynb"
+"""The suffix of notebooks."""
 
 _DECLARATION = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _BLANK = re.compile(rb"^[ \t\f]*(?:#.*)?$")
@@ -37,12 +41,29 @@ class Unreadable(Exception):  # noqa: N818
         """Where in the file, if it is about one place."""
 
 
+class NotParsed(Unreadable):
+    """A notebook is not JSON. `reason` is a sentence; row and column count in the file, from 1."""
+
+    def __init__(self, reason: str, row: int, column: int) -> None:
+        super().__init__(reason, row)
+        self.column = column
+
+
 class Unwritable(Exception):  # noqa: N818
     """A changed text cannot be stored in the document's encoding without changing what was not edited."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+class Place(NamedTuple):
+    """A place as users see it, but for the column, which counts characters from 0."""
+
+    cell: int | None
+    """Number of a notebook's cell, from 1; rows count within it."""
+    row: int
+    column: int
 
 
 @dataclass(frozen=True)
@@ -60,6 +81,26 @@ class Document:
     @cached_property
     def index(self) -> LineIndex:
         return LineIndex(self.text)
+
+    def place(self, row: int, column: int) -> Place:
+        """Where users see a row and column of the text."""
+        return Place(None, row, column)
+
+    def within(self, place: Place, cell: int | None) -> Place:
+        """The place, or the end of the cell if it is beyond that."""
+        return place
+
+    def line(self, cell: int | None, row: int) -> str:
+        """A row as users see it, without its line end; empty where there is none."""
+        return self.index.line(row)
+
+    def ends_cell(self, row: int, column: int) -> bool:
+        """Whether a place is right after the last row of a notebook's cell."""
+        return False
+
+    def stored(self, data: bytes) -> str:
+        """The text of a state of the file, as differences show it."""
+        return data.removeprefix(codecs.BOM_UTF8).decode(self.encoding)
 
     def encode(self, text: str) -> bytes:
         """Return the bytes of the file with `text` in place of its own.
@@ -92,10 +133,14 @@ def decode(path: Path, data: bytes) -> Document:
     """Make a document of the bytes of a file: by its byte order mark, its declaration (PEP 263), or as UTF-8.
 
     Raises:
-        Unreadable: the bytes are not text in that encoding.
+        Unreadable: the bytes are not text in that encoding, or not a notebook where the name says so.
     """
     if len(data) > SIZE_LIMIT:
         raise Unreadable(_too_large(len(data)))
+    if path.suffix == NOTEBOOK:
+        from trainlint.source.notebooks import decode_notebook
+
+        return decode_notebook(path, data)
     bom = data.startswith(codecs.BOM_UTF8)
     body = data[len(codecs.BOM_UTF8) :] if bom else data
     encoding = _encoding(body, bom)

@@ -8,6 +8,7 @@ comment, bracket or line end to the next, and knows PEP 701 whatever the interpr
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -61,6 +62,23 @@ def scan(text: str) -> Lexed:
     return _Scanner(text).run()
 
 
+def read_lines(text: str, passed_over: Callable[[int], int]) -> None:
+    """Go through a text that holds lines of another language between logical lines of Python.
+
+    Args:
+        passed_over: is given the offset at which each logical line starts, and returns where the next line of Python
+            starts: the same offset where this line is Python.
+    """
+    scanner = _Scanner(text)
+    scanner.at = passed_over(0)
+    lines = 0
+    while scanner.at < len(text):
+        scanner.advance()
+        if len(scanner.line_ends) > lines:
+            lines = len(scanner.line_ends)
+            scanner.at = passed_over(scanner.at)
+
+
 class _Scanner:
     def __init__(self, text: str) -> None:
         self.text = text
@@ -72,20 +90,25 @@ class _Scanner:
 
     def run(self) -> Lexed:
         while self.at < len(self.text):
-            if self.strings and (not self.strings[-1].fields or self.strings[-1].fields[-1] < 0):
-                self.literal(self.strings[-1])
-            elif not self.code():
-                break
+            self.advance()
         if not self.line_ends or self.line_ends[-1] < len(self.text):
             self.line_ends.append(len(self.text))
         return Lexed(tuple(self.comments), tuple(self.line_ends))
 
-    def code(self) -> bool:
-        """Take the next character that matters, with what it starts; return False at the end of the text."""
+    def advance(self) -> None:
+        """Take the next stretch of the text, which ends at most one logical line."""
+        if self.strings and (not self.strings[-1].fields or self.strings[-1].fields[-1] < 0):
+            self.literal(self.strings[-1])
+        else:
+            self.code()
+
+    def code(self) -> None:
+        """Take the next character that matters, with what it starts."""
         text = self.text
         found = (_STOP_IN_FIELD if self.strings else _STOP).search(text, self.at)
         if found is None:
-            return False
+            self.at = len(text)
+            return
         start = found.start()
         self.at = start + 1
         stop = text[start]
@@ -106,7 +129,6 @@ class _Scanner:
             self.at += 2 if text.startswith("\r\n", self.at) else 1
         elif self.strings[-1].fields[-1] == 0:
             self.strings[-1].fields[-1] = -1
-        return True
 
     def string(self, start: int, quote: str) -> None:
         quote = quote * 3 if self.text.startswith(quote * 3, start) else quote
