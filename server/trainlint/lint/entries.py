@@ -124,6 +124,7 @@ class EntryPoints:
         names = "\0".join(files.relative(path) for path in component.facts)
         self._base = blake2b(settings + names.encode("utf-8", "surrogateescape"), digest_size=_DIGEST_BYTES).digest()
         self._names = {files.relative(path): path for path in component.facts}
+        self._order = {path: position for position, path in enumerate(component.facts)}
         self._walk_keys = {entry: self._walk_key(entry) for entry in self.linker.entries}
 
     def findings(self, jobs: int) -> list[EntryFindings]:
@@ -223,8 +224,8 @@ class EntryPoints:
 
     def _walk_key(self, entry: Path) -> bytes:
         name = self.files.relative(entry).encode("utf-8", "surrogateescape")
-        closure = self.linker.closure(entry)
-        return self.files.digest_of((path for path in self.component.facts if path in closure), self._base, name)
+        closure = sorted(self.linker.closure(entry), key=self._order.__getitem__)
+        return self.files.digest_of(closure, self._base, name)
 
     def _uncalled_key(self, path: Path, owner: Entry, called: frozenset[FunctionKey]) -> bytes:
         mentions = sorted(self.linker.mentions(owner.path))
