@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from trainlint.source.documents import NotParsed, Place, Unreadable, Unwritable, decode
@@ -199,6 +199,7 @@ LINES = st.lists(
 
 
 @given(st.lists(LINES, max_size=4), st.booleans())
+@example([["a = 1", "\r"], ["a = 1", "\r"], ["a = 1"]], False)
 def test_any_notebook_keeps_its_rows_and_its_bytes(cells: list[list[str]], whole: bool) -> None:
     texts = ["\n".join(lines) for lines in cells]
     document = opened(*[code("") | {"source": text} if whole else text for text in texts])

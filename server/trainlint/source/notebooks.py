@@ -155,8 +155,10 @@ def _joined(path: Path, raw: str, data: bytes, bom: bool, cells: list[CodeCell])
             row += 1
         first = len(masks)
         text = masks.mask(code)
-        part = _Part(cell, head, LineIndex(head).rows - 1, row, LineIndex(text).rows, range(first, len(masks)))
-        parts.append(part)
         texts.append(text + "\n")
+        # counted as they are joined: a cell that ends in a lone "\r" shares its last line end with the joint
+        rows = LineIndex(texts[-1]).rows - 1
+        part = _Part(cell, head, LineIndex(head).rows - 1, row, rows, range(first, len(masks)))
+        parts.append(part)
         row += part.rows
     return Notebook(path, "".join(texts), "utf-8", bom, data, raw, mark, tuple(parts), masks)
