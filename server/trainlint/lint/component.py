@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
-from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -66,8 +65,10 @@ class Uncalled(NamedTuple):
     """What the functions of one file came to that nothing calls."""
 
     path: Path
+    owner: Entry
+    """What was known of the circumstances before; on this and on what was called the rest depends."""
     called: frozenset[FunctionKey]
-    """The functions of the file that were called before, on which the rest depends."""
+    """The functions of the file that were called before."""
     reached: frozenset[FunctionKey]
     """The functions that they call."""
     trains: bool
@@ -105,7 +106,7 @@ class Component:
     def read_code(self) -> None:
         """Have the code of all files in memory: what is read later than that, other processes cannot read."""
         for facts in self.facts.values():
-            facts.lines[:0]
+            next(iter(facts.lines), None)
 
     @cached_property
     def linker(self) -> Linker:
@@ -161,12 +162,11 @@ class EntryRuns:
         """Walk the functions that nothing calls in the files that an entry point owns, and run the rules: file by file,
         since what one calls no longer counts in the next."""
         results: list[Uncalled] = []
-        owner = copy(owner)
         for path in self.component.linker.uncalled_files(owner.path):
             own = frozenset(function for function in called if function[0] == path)
             result = lookup(path, owner, own) or self._uncalled_in(path, owner, own)
             called |= result.reached
-            owner.trains = result.trains
+            owner = replace(owner, trains=result.trains)
             results.append(result)
         return results
 
@@ -175,10 +175,10 @@ class EntryRuns:
         linker = self.component.linker
         walked = _guarded(found.failures, "linking", os.fspath(path), lambda: linker.walk_uncalled(path, owner, called))
         if walked is None:
-            return Uncalled(path, called, frozenset(), owner.trains, found)
+            return Uncalled(path, owner, called, frozenset(), owner.trains, found)
         if walked.project != self._nothing:
             self._run_rules(walked.project, os.fspath(path), found)
-        return Uncalled(path, called, walked.reached, walked.trains, found)
+        return Uncalled(path, owner, called, walked.reached, walked.trains, found)
 
     def _run_rules(self, project: Project, where: str, found: EntryFindings) -> None:
         findings: dict[Path, list[Finding]] = {}

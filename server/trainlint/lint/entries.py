@@ -13,7 +13,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from copy import copy
 from dataclasses import fields as dataclass_fields
 from hashlib import blake2b
 from pathlib import Path
@@ -196,13 +195,11 @@ class EntryPoints:
         found: dict[Path, list[EntryFindings]] = {}
         for owner, results in runs.all_uncalled(owners, self._known_uncalled):
             found[owner] = [result.found for result in results]
-            learned = copy(owners[owner][0])
             for result in results:
                 if not result.known and not result.found.failures:
                     row = [self._reached_rows(result.reached), result.trains, self._findings_row(result.found)]
-                    key = self._uncalled_key(result.path, learned, result.called)
+                    key = self._uncalled_key(result.path, result.owner, result.called)
                     self.cache.put(_UNCALLED_KIND, key, json.dumps(row, separators=(",", ":")))
-                learned.trains = result.trains
         return [one for owner in owners for one in found[owner]]
 
     def _known_uncalled(self, path: Path, owner: Entry, called: frozenset[FunctionKey]) -> Uncalled | None:
@@ -211,7 +208,7 @@ class EntryPoints:
         with suppress(KeyError, ValueError, TypeError, AttributeError):
             rows, trains, findings = json.loads(stored or "")
             reached = self._reached_from(rows)
-            return Uncalled(path, called, reached, bool(trains), self._findings_from(findings), known=True)
+            return Uncalled(path, owner, called, reached, bool(trains), self._findings_from(findings), known=True)
         return None
 
     def _findings_row(self, findings: EntryFindings) -> dict[str, str]:

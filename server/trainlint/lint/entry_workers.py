@@ -90,7 +90,9 @@ class PooledRuns:
         left = deque(_Task(_Step.UNCALLED, path, learned, called) for path, (learned, called) in owners.items())
 
         def died(owner: Path) -> list[Uncalled]:
-            return [Uncalled(owner, frozenset(), frozenset(), False, EntryFindings(failures=[_death(owner)]))]
+            learned, called = owners[owner]
+            found = EntryFindings(failures=[_death(owner)])
+            return [Uncalled(owner, learned, called, frozenset(), learned.trains, found)]
 
         for _, task, results in self._run({}, left, died):
             yield task.entry, results

@@ -53,8 +53,7 @@ class FileReport:
         about_comments = [
             finding
             for finding in self._about_suppressions()
-            if finding.code in self._codes
-            and not self._suppressions.names(finding.code, finding.name, finding.site.row)
+            if finding.code in self._codes and not self._silenced_by_name(finding)
         ]
         least = Confidence[self._selection.min_confidence.upper()]
         shown = [finding for finding in (*loud, *about_comments) if finding.confidence >= least]

@@ -2,55 +2,56 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from trainlint.semantics import code
 from trainlint.semantics.text import describe, dotted
 
+_T = TypeVar("_T")
+
 
 class NodeFacts:
-    """Answers about nodes, by the identity of the node; each node is kept with its answer, so that no other takes its
-    place."""
+    """Answers about nodes, by the question and the identity of the node; each node is kept with its answer, so that no
+    other takes its place."""
 
     def __init__(self) -> None:
-        self._assigned: dict[int, tuple[object, frozenset[str]]] = {}
-        self._calls: dict[int, tuple[object, tuple[code.Call, ...]]] = {}
-        self._loops: dict[int, tuple[object, bool]] = {}
-        self._texts: dict[int, tuple[object, str]] = {}
+        self._known: dict[tuple[Callable[[Any], Any], int], tuple[object, Any]] = {}
 
     def assigned(self, block: code.Block) -> frozenset[str]:
         """The dotted names that a block assigns, anywhere in it."""
-        known = self._assigned.get(id(block))
-        if known is None:
-            names = {
-                dotted(target) for item in code.walk(block) if isinstance(item, code.Assign) for target in item.targets
-            }
-            known = self._assigned[id(block)] = block, frozenset(names)
-        return known[1]
+        return self._once(_assigned, block)
 
     def named_calls(self, block: code.Block) -> tuple[code.Call, ...]:
         """The calls in a block whose callee is written as a name or an attribute."""
-        known = self._calls.get(id(block))
-        if known is None:
-            found = [
-                item
-                for item in code.walk(block)
-                if isinstance(item, code.Call) and isinstance(item.function, code.Name | code.Attribute)
-            ]
-            known = self._calls[id(block)] = block, tuple(found)
-        return known[1]
+        return self._once(_named_calls, block)
 
     def holds_loop(self, block: code.Block) -> bool:
         """Whether there is a loop anywhere in a block."""
-        known = self._loops.get(id(block))
-        if known is None:
-            found = any(isinstance(item, code.For | code.While) for item in code.walk(block))
-            known = self._loops[id(block)] = block, found
-        return known[1]
+        return self._once(_holds_loop, block)
 
     def text(self, node: Any) -> str:
         """The expression as a person would write it on one line, cut short."""
-        known = self._texts.get(id(node))
+        return self._once(describe, node)
+
+    def _once(self, question: Callable[[Any], _T], node: object) -> _T:
+        key = (question, id(node))
+        known = self._known.get(key)
         if known is None:
-            known = self._texts[id(node)] = node, describe(node)
-        return known[1]
+            known = self._known[key] = node, question(node)
+        answer: _T = known[1]
+        return answer
+
+
+def _assigned(block: code.Block) -> frozenset[str]:
+    assignments = (item for item in code.walk(block) if isinstance(item, code.Assign))
+    return frozenset(dotted(target) for item in assignments for target in item.targets)
+
+
+def _named_calls(block: code.Block) -> tuple[code.Call, ...]:
+    calls = (item for item in code.walk(block) if isinstance(item, code.Call))
+    return tuple(item for item in calls if isinstance(item.function, code.Name | code.Attribute))
+
+
+def _holds_loop(block: code.Block) -> bool:
+    return any(isinstance(item, code.For | code.While) for item in code.walk(block))
