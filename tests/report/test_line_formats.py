@@ -89,7 +89,7 @@ def test_junit_has_a_suite_a_file_and_a_failure_a_finding(desk: Desk) -> None:
     assert (suites.get("tests"), suites.get("failures")) == ("3", "3")
     assert [(suite.get("name"), suite.get("tests")) for suite in suites] == [("one.py", "2"), ("two.py", "1")]
     case = suites[0][0]
-    assert (case.get("name"), case.get("line")) == ("TL201 sync-in-step", "7")
+    assert (case.get("name"), case.get("classname")) == ("TL201 sync-in-step at 7:14", "one.py")
     failure = case[0]
     assert failure.get("message") == 'x < "y" & \ufffd z'
     assert failure.text == 'one.py:7:14: TL201 sync-in-step x < "y" & \ufffd z'

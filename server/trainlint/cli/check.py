@@ -146,10 +146,10 @@ class _Run:
 
     def _diff(self, outcome: Outcome) -> Iterator[str]:
         from trainlint.fixes.diff import unified
-        from trainlint.report.paths import shown
+        from trainlint.report.paths import slashed
 
         for change in outcome.changes:
-            path = shown(change.path, self.folder).replace("\\", "/")
+            path = slashed(change.path, self.folder)
             stored = change.document.stored
             yield unified(path, stored(change.document.data), stored(change.data))
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from trainlint.lint.result import Reported
-from trainlint.report.paths import shown
+from trainlint.report.paths import slashed
 from trainlint.report.sources import Sources
 from trainlint.report.view import View
 
@@ -21,7 +21,7 @@ def fingerprints(findings: Sequence[Reported], view: View, root: Path) -> list[s
     seen: Counter[tuple[str, ...]] = Counter()
     result = []
     for reported in findings:
-        parts = shown(reported.path, root).replace("\\", "/"), *_identity(reported, view.sources)
+        parts = slashed(reported.path, root), *_identity(reported, view.sources)
         number = seen[parts]
         seen[parts] += 1
         result.append(_digest((*parts, str(number))))

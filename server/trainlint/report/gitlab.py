@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from trainlint.lint.finding import Severity
 from trainlint.lint.result import Reported, Result
 from trainlint.report.fingerprint import fingerprints
-from trainlint.report.paths import repository_root, shown
+from trainlint.report.paths import repository_root, slashed
 from trainlint.report.view import View
 
 LEVELS = {Severity.ERROR: "critical", Severity.WARNING: "major", Severity.INFO: "minor", Severity.HINT: "info"}
@@ -24,7 +24,7 @@ def render(result: Result, view: View) -> Iterator[str]:
             "fingerprint": identity,
             "severity": LEVELS[reported.finding.severity],
             "location": {
-                "path": shown(reported.path, repository).replace("\\", "/"),
+                "path": slashed(reported.path, repository),
                 "positions": _positions(reported),
             },
         }

@@ -1,7 +1,12 @@
-"""`--output-format junit`: a test suite a file, a failed test a finding."""
+"""`--output-format junit`: a test suite a file, a failed test a finding.
+
+Elements and attributes are those that the schema of Jenkins' xUnit plugin has (junit-10.xsd), which refuses others. A
+test's name holds its place, since readers take tests of the same name for one.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import groupby
 from xml.sax.saxutils import quoteattr
@@ -9,7 +14,10 @@ from xml.sax.saxutils import quoteattr
 from trainlint.lint.result import Reported, Result
 from trainlint.report.concise import plain_line
 from trainlint.report.paths import shown
+from trainlint.report.style import printable
 from trainlint.report.view import View
+
+_FORBIDDEN = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def render(result: Result, view: View) -> Iterator[str]:
@@ -33,9 +41,10 @@ def render(result: Result, view: View) -> Iterator[str]:
 
 def _case(reported: Reported, view: View) -> Iterator[str]:
     finding = reported.finding
-    place = "" if reported.cell is not None else f' line="{reported.location.row}" column="{reported.location.column}"'
-    group = _attribute(shown(reported.path, view.root))
-    yield f"    <testcase name={_attribute(f'{finding.code} {finding.name}')} classname={group}{place}>\n"
+    group = shown(reported.path, view.root)
+    place = view.place(reported).removeprefix(f"{printable(group)}:")
+    name = f"{finding.code} {finding.name} at {place}"
+    yield f"    <testcase name={_attribute(name)} classname={_attribute(group)}>\n"
     message, text = _attribute(finding.message), _attribute(plain_line(reported, view))[1:-1]
     yield f"      <failure type={_attribute(finding.severity.label)} message={message}>{text}</failure>\n"
     yield "    </testcase>\n"
@@ -43,5 +52,5 @@ def _case(reported: Reported, view: View) -> Iterator[str]:
 
 def _attribute(text: str) -> str:
     """Return `text` quoted; characters that XML 1.0 forbids even as references are replaced."""
-    allowed = "".join(c if c in "\t\n\r" or (c >= " " and c not in "\ufffe\uffff") else "\ufffd" for c in text)
+    allowed = _FORBIDDEN.sub("\ufffd", text)
     return quoteattr(allowed, {'"': "&quot;", "\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})

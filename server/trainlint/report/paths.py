@@ -18,9 +18,19 @@ def shown(path: Path, root: Path) -> str:
     return text_of(relative)
 
 
+def slashed(path: Path, root: Path) -> str:
+    """Return `path` as `shown` does, with forward slashes on every system: what code hosts and git call the file."""
+    return shown(path, root).replace(os.sep, "/")
+
+
 def text_of(path: Path) -> str:
     """Return the whole path as text that can be encoded."""
-    return str(path).encode("utf-8", "backslashreplace").decode("utf-8")
+    return encodable(str(path))
+
+
+def encodable(text: str) -> str:
+    """Return `text` with escapes for what UTF-8 cannot hold: bytes of file names that are no text."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def uri_of(path: Path, base: Path) -> str:

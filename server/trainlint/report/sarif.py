@@ -14,7 +14,7 @@ from trainlint.lint.registry import load_registry
 from trainlint.lint.result import Position, Reported, Result
 from trainlint.lint.rule import Rule
 from trainlint.report.fingerprint import fingerprints
-from trainlint.report.paths import repository_root, uri_of
+from trainlint.report.paths import encodable, repository_root, uri_of
 from trainlint.report.rule_page import page_of
 from trainlint.report.view import View
 from trainlint.semantics.context import Site
@@ -118,7 +118,7 @@ def _message(reported: Reported) -> str:
         sentences.append(f"It {finding.context.why}")
     if finding.help:
         sentences.append(finding.help[0].upper() + finding.help[1:])
-    return "".join(f"{sentence.rstrip('.')}. " for sentence in sentences).rstrip()
+    return encodable("".join(f"{sentence.rstrip('.')}. " for sentence in sentences).rstrip())
 
 
 def _about(related: RelatedSite) -> str:

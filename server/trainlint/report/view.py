@@ -8,6 +8,7 @@ from pathlib import Path
 from trainlint.lint.result import Reported
 from trainlint.report.paths import shown
 from trainlint.report.sources import Sources
+from trainlint.report.style import printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,6 @@ class View:
     colour: bool = False
 
     def place(self, reported: Reported) -> str:
-        """Return `path:row:column`; in a notebook `path:cell N:row:column`."""
+        """Return `path:row:column`; in a notebook `path:cell N:row:column`. It is always one line."""
         cell = "" if reported.cell is None else f"cell {reported.cell}:"
-        return f"{shown(reported.path, self.root)}:{cell}{reported.location.row}:{reported.location.column}"
+        return f"{printable(shown(reported.path, self.root))}:{cell}{reported.location.row}:{reported.location.column}"
