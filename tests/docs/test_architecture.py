@@ -20,8 +20,8 @@ MAY_SEE: dict[str, set[str]] = {
     "fixes": {"semantics", "source"},
     "lint": {"config", "fixes", "probe", "semantics", "source"},
     "report": {"fixes", "lint", "probe", "semantics", "source"},
-    "cli": {"config", "fixes", "lint", "report", "source"},
-    "lsp": {"config", "fixes", "lint", "probe", "report", "source"},
+    "cli": {"config", "fixes", "lint", "lsp", "report", "source"},
+    "lsp": {"config", "fixes", "lint", "probe", "report", "semantics", "source"},
     "agent": set(),
 }
 """For each package of `trainlint`, the others that it may import."""

@@ -24,11 +24,12 @@ VERBS = {
     "explain": "Print the page of a rule",
     "config": "Print the effective settings, and where each comes from",
     "clean": "Remove caches",
+    "server": "Run the language server",
     "version": "Print the version",
 }
 """The verbs of this version; the module `trainlint.cli.<verb>` holds each one's `main`."""
 
-LATER_VERBS = ("server", "probe", "ablate", "doctor")
+LATER_VERBS = ("probe", "ablate", "doctor")
 """Verbs whose names are taken already, so that no folder is linted by mistake once they arrive."""
 
 
@@ -39,7 +40,8 @@ def run(arguments: Sequence[str]) -> int:
         try:
             return _dispatch(arguments)
         finally:
-            sys.stdout.flush()
+            if not sys.stdout.closed:  # as the language server leaves it
+                sys.stdout.flush()
     except BrokenPipeError:
         _abandon_standard_output()
         return 0

@@ -1,9 +1,12 @@
-"""Unified diffs, as `git apply` and `patch` take them."""
+"""Differences between two states of a text: as `git apply` and `patch` take them, and as edits."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
+from itertools import accumulate
+
+from trainlint.fixes.edits import TextEdit
 
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\t": "\\t", "\n": "\\n", "\r": "\\r"}
 
@@ -15,6 +18,18 @@ def unified(path: str, before: str, after: str) -> str:
     """
     lines = difflib.unified_diff(_lines(before), _lines(after), _name("a", path), _name("b", path))
     return "".join(_terminated(lines))
+
+
+def changed_stretches(before: str, after: str) -> list[TextEdit]:
+    """The edits that turn one text into another, row by row."""
+    old, new = _lines(before), _lines(after)
+    starts = [0, *accumulate(map(len, old))]
+    changes = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    return [
+        TextEdit(starts[first], starts[last], "".join(new[new_first:new_last]))
+        for kind, first, last, new_first, new_last in changes
+        if kind != "equal"
+    ]
 
 
 def _lines(text: str) -> list[str]:

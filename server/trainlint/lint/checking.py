@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -55,14 +55,14 @@ class ProjectCheck:
         self,
         files: ProjectFiles,
         governance: Governance,
+        extraction: Extraction,
         jobs: int,
-        progress: Callable[[int, int], None] | None = None,
     ) -> None:
         self.files = files
         self.cache = files.cache
         self.governance = governance
         self.jobs = jobs
-        self.extraction = Extraction(files, jobs, progress)
+        self.extraction = extraction
         self.checked = Checked()
 
     def check(self, context: list[Path], named: list[Path]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,6 +16,7 @@ from pathlib import Path
 
 from trainlint.lint.cache import FOLDER, Cache
 from trainlint.lint.checking import Checked, ProjectCheck
+from trainlint.lint.extraction import Extraction
 from trainlint.lint.governing import Governance
 from trainlint.lint.packs import Pack, fingerprint, installation_state, installed_packs
 from trainlint.lint.projects import ProjectFiles
@@ -64,11 +65,13 @@ def check(paths: Sequence[Path], options: CheckOptions | None = None) -> Result:
     Raises:
         ConfigError: a configuration file or an override is wrong; the message names file, key and spelling.
     """
-    with _collector_paused():
-        return _Run([_absolute(path) for path in paths], options or CheckOptions()).result()
+    with collector_paused():
+        return Run([_absolute(path) for path in paths], options or CheckOptions()).result()
 
 
-class _Run:
+class Run:
+    """One check of named files and folders."""
+
     def __init__(self, paths: Sequence[Path], options: CheckOptions) -> None:
         self.paths = paths
         self.options = options
@@ -81,7 +84,7 @@ class _Run:
         """Check project by project."""
         named = self._named()
         checked = [self._check_project(root, files) for root, files in sorted(self._by_root(named).items())]
-        self._save()
+        self.save()
         return self._joined(checked, named)
 
     def _named(self) -> list[Path]:
@@ -102,15 +105,14 @@ class _Run:
     def _by_root(self, named: Sequence[Path]) -> dict[Path, list[Path]]:
         by_root: dict[Path, list[Path]] = {}
         for path in named:
-            by_root.setdefault(self._root_of(path.parent), []).append(path)
+            by_root.setdefault(self.root_of(path.parent), []).append(path)
         return by_root
 
     def _check_project(self, root: Path, named: list[Path]) -> Checked:
         """Check files of one project. Files that are no part of it, being excluded, new or out of the ordinary, see the
         project and one another; the others are not changed by them."""
-        files = ProjectFiles(root, self.texts, self._cache_of(root), self.governance.fingerprint)
-        project = ProjectCheck(files, self.governance, self.jobs, self.options.progress)
-        context = self._context(root)
+        project = self.project(root)
+        context = self.context(root)
         inside = set(context)
         others = [path for path in named if path not in inside]
         if len(others) < len(named):
@@ -119,7 +121,12 @@ class _Run:
             project.check(sorted([*context, *others]), others)
         return project.checked
 
-    def _context(self, root: Path) -> list[Path]:
+    def project(self, root: Path) -> ProjectCheck:
+        """What checks the files of the project at `root`."""
+        files = ProjectFiles(root, self.texts, self.cache_of(root), self.governance.fingerprint)
+        return ProjectCheck(files, self.governance, Extraction(files, self.jobs, self.options.progress), self.jobs)
+
+    def context(self, root: Path) -> list[Path]:
         """The files of the project at `root`; in a place where unrelated things lie, the scripts side by side."""
         if is_shared_place(root):
             return sorted(path for kind in ("*.py", "*.ipynb") for path in root.glob(kind) if path.is_file())
@@ -152,7 +159,7 @@ class _Run:
     def _all_warnings(self) -> Iterator[str]:
         yield from self.warnings
         yield from self.governance.warnings()
-        for cache in self._caches.values():
+        for cache in self.caches():
             if cache.warning is not None:
                 yield cache.warning
 
@@ -161,13 +168,13 @@ class _Run:
     @cached_property
     def governance(self) -> Governance:
         """The configurations of this run."""
-        return Governance(self.options, self.packs, fingerprint(self.packs), self._cache_of)
+        return Governance(self.options, self.packs, fingerprint(self.packs), self.cache_of)
 
     @cached_property
     def packs(self) -> tuple[Pack, ...]:
         """The installed rule packs, as the cache of the first project knows them."""
         first = self.paths[0] if self.paths else Path.cwd()
-        cache = self._cache_of(self._root_of(first if first.is_dir() else first.parent))
+        cache = self.cache_of(self.root_of(first if first.is_dir() else first.parent))
         state = installation_state()
         stored = cache.get("packs", state)
         known = None if stored is None else _packs_from(stored)
@@ -185,12 +192,14 @@ class _Run:
         affinity = getattr(os, "sched_getaffinity", None)
         return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
 
-    def _root_of(self, folder: Path) -> Path:
+    def root_of(self, folder: Path) -> Path:
+        """The root of the project that a folder belongs to."""
         if folder not in self._roots:
             self._roots[folder] = project_root(folder)
         return self._roots[folder]
 
-    def _cache_of(self, root: Path) -> Cache:
+    def cache_of(self, root: Path) -> Cache:
+        """The cache of the project at `root`."""
         folder = None
         if self.options.cache:
             folder = self.options.cache_dir or root / FOLDER
@@ -198,9 +207,14 @@ class _Run:
             self._caches[folder] = Cache(folder)
         return self._caches[folder]
 
-    def _save(self) -> None:
-        for cache in self._caches.values():
+    def save(self) -> None:
+        """Write what is new to the caches."""
+        for cache in self.caches():
             cache.save()
+
+    def caches(self) -> Iterable[Cache]:
+        """The caches that this check uses."""
+        return self._caches.values()
 
 
 def _packs_from(text: str) -> tuple[Pack, ...] | None:
@@ -215,7 +229,7 @@ def _absolute(path: Path) -> Path:
 
 
 @contextmanager
-def _collector_paused() -> Iterator[None]:
+def collector_paused() -> Iterator[None]:
     """Spare the garbage collector the sight of what lives through the whole run."""
     was_on = gc.isenabled()
     gc.disable()

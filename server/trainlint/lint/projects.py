@@ -95,13 +95,9 @@ class ProjectFiles:
         if plan is not None:
             self.cache.note_use(_OUTLINE_KIND, [self.content_key(file.path) for file in files])
         else:
-            from trainlint.lint.closure import closure
-
-            found = closure(self._outlines(files)).components
-            grouped = {path for component in found for path in component}
-            plan = Plan(found, tuple(file.path for file in files if file.path not in grouped))
+            plan = plan_of(self._outlines(files))
             index = {file.path: number for number, file in enumerate(files)}
-            rows = [[index[path] for path in component] for component in found]
+            rows = [[index[path] for path in component] for component in plan.components]
             self.cache.put(_PLAN_KIND, key, json.dumps(rows, separators=(",", ":")))
         return plan
 
@@ -129,10 +125,7 @@ class ProjectFiles:
         except Unreadable as error:
             self.unreadable[path] = error.reason
             return None
-        # Facts are known by the digest, and the same bytes are another program in a notebook.
-        kind = b"notebook" if path.suffix == NOTEBOOK else b""
-        digest = blake2b(data, digest_size=_DIGEST_BYTES, person=kind).digest()
-        self._files[path] = file = SourceFile(path, data, digest)
+        self._files[path] = file = SourceFile(path, data, content_digest(path, data))
         return file
 
     def _outlines(self, files: list[SourceFile]) -> dict[Path, Outline]:
@@ -148,6 +141,21 @@ class ProjectFiles:
                 self.cache.put(_OUTLINE_KIND, key, _outline_text(outline))
             outlines[file.path] = outline
         return outlines
+
+
+def content_digest(path: Path, data: bytes) -> bytes:
+    """What facts are known by; the same bytes are another program in a notebook."""
+    kind = b"notebook" if path.suffix == NOTEBOOK else b""
+    return blake2b(data, digest_size=_DIGEST_BYTES, person=kind).digest()
+
+
+def plan_of(outlines: Mapping[Path, Outline]) -> Plan:
+    """Group files by what they import."""
+    from trainlint.lint.closure import closure
+
+    found = closure(outlines).components
+    grouped = {path for component in found for path in component}
+    return Plan(found, tuple(path for path in outlines if path not in grouped))
 
 
 def _code_of(file: SourceFile) -> bytes:

@@ -10,10 +10,10 @@ import gc
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from trainlint.semantics.extract import LimitError, SourceError, extract
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from multiprocessing.context import BaseContext
     from multiprocessing.process import BaseProcess
 
+_T = TypeVar("_T")
 WORTHWHILE = 60_000
 """Characters, about 1,500 lines: less is parsed in this process, before another one has started."""
 
@@ -74,8 +75,13 @@ def extract_all(texts: Sequence[str], jobs: int) -> Iterator[tuple[int, Outcome]
 
 def outcome_of(text: str) -> Outcome:
     """Extract the facts of one text."""
+    return guarded(lambda: Extracted(extract(text).dump()))
+
+
+def guarded(extracting: Callable[[], _T]) -> _T | Broken | Limited | Failed:
+    """Extract, or say what came of it instead."""
     try:
-        return Extracted(extract(text).dump())
+        return extracting()
     except LimitError as error:
         return Limited(error.message, error.row)
     except SourceError as error:

@@ -38,10 +38,11 @@ class LoopJson(_Model):
     @model_serializer(mode="wrap")
     def _without_cell(self, serialize: SerializerFunctionWrapHandler) -> dict[str, object]:
         """Leave out the cell where the loop is in no notebook."""
-        fields: dict[str, object] = serialize(self)
-        if self.cell is None:
-            del fields["cell"]
-        return fields
+        return _without_empty_cell(self.cell, serialize(self))
+
+
+def _without_empty_cell(cell: int | None, fields: dict[str, object]) -> dict[str, object]:
+    return fields if cell is not None else {name: value for name, value in fields.items() if name != "cell"}
 
 
 def _loop(site: Site) -> LoopJson:
@@ -89,6 +90,13 @@ class EditJson(_Model):
     content: str
     location: PositionJson
     end_location: PositionJson
+    cell: int | None = None
+    """In a notebook only, as rows count within it."""
+
+    @model_serializer(mode="wrap")
+    def _without_cell(self, serialize: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Leave out the cell where the file has none."""
+        return _without_empty_cell(self.cell, serialize(self))
 
 
 class FixJson(_Model):
@@ -104,6 +112,7 @@ class FixJson(_Model):
                 content=edit.content,
                 location=PositionJson.of(edit.location),
                 end_location=PositionJson.of(edit.end_location),
+                cell=edit.cell,
             )
             for edit in view.sources.edits(reported)
         ]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import NamedTuple
 
-from trainlint.fixes.edits import CannotFix
+from trainlint.fixes.edits import CannotFix, TextEdit
 from trainlint.fixes.recipe import Fix
 from trainlint.lint.result import Position, Reported
 from trainlint.semantics.context import Site
@@ -20,6 +20,8 @@ class PlacedEdit(NamedTuple):
     content: str
     location: Position
     end_location: Position
+    cell: int | None = None
+    """Number of the cell that the rows count in, for a notebook."""
 
 
 class Sources:
@@ -60,15 +62,20 @@ class Sources:
             edits = realize(fix, document.text)
         except CannotFix:
             return []
-        placed = []
-        for edit in edits:
-            start = document.place(*document.index.position(edit.start))
-            end = document.within(document.place(*document.index.position(edit.end)), start.cell)
-            content = edit.content
-            if document.ends_cell(*document.index.position(edit.start)):
-                content = "\n" + content.removesuffix("\n")
-            placed.append(PlacedEdit(content, _position(start), _position(end)))
-        return placed
+        return placed(document, edits)
+
+
+def placed(document: Document, edits: Iterable[TextEdit]) -> list[PlacedEdit]:
+    """Edits of a document's text, with places as users see them."""
+    found = []
+    for edit in edits:
+        start = document.place(*document.index.position(edit.start))
+        end = document.within(document.place(*document.index.position(edit.end)), start.cell)
+        content = edit.content
+        if document.ends_cell(*document.index.position(edit.start)):
+            content = "\n" + content.removesuffix("\n")
+        found.append(PlacedEdit(content, _position(start), _position(end), start.cell))
+    return found
 
 
 def _position(place: Place) -> Position:

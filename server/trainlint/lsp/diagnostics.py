@@ -1,0 +1,117 @@
+"""From findings to diagnostics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from lsprotocol import types
+
+from trainlint.fixes.edits import Range
+from trainlint.lint.finding import Severity
+from trainlint.lint.result import Reported
+from trainlint.lsp.documents import Documents, OpenText, Units
+from trainlint.semantics.context import Site
+
+SOURCE = "trainlint"
+_SEVERITIES = {
+    Severity.ERROR: types.DiagnosticSeverity.Error,
+    Severity.WARNING: types.DiagnosticSeverity.Warning,
+    Severity.INFO: types.DiagnosticSeverity.Information,
+    Severity.HINT: types.DiagnosticSeverity.Hint,
+}
+_TAGS = {
+    "unused-suppression": types.DiagnosticTag.Unnecessary,
+    "deprecated-amp": types.DiagnosticTag.Deprecated,
+}
+EARLIER = "\n(found before the last edits, which do not parse)"
+
+Lines = Mapping[tuple[Path, int | None, int], str]
+"""Lines that are not ASCII, by file, cell and row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A finding as it is shown: in which text, and where."""
+
+    reported: Reported
+    uri: str
+    """Of the file, or of the notebook's cell."""
+    diagnostic: types.Diagnostic
+    is_current: bool = True
+    """Whether it is about the text as it is, rather than as it was when it last parsed."""
+
+
+class Placing:
+    """Turns places of findings into those of the client."""
+
+    def __init__(self, units: Units, documents: Documents, lines: Lines) -> None:
+        self._units = units
+        self._documents = documents
+        self._lines = lines
+
+    def shown(self, reported: Reported) -> Shown:
+        """Show a finding in a text as it is."""
+        start = self._position(reported.path, reported.cell, reported.location.row, reported.location.column - 1)
+        end_place = reported.end_location
+        end = self._position(reported.path, reported.cell, end_place.row, end_place.column - 1)
+        uri = self.uri_of(reported.path, reported.cell)
+        return Shown(reported, uri, self._diagnostic(reported, types.Range(start, end)))
+
+    def shown_moved(self, reported: Reported, text: OpenText) -> Shown | None:
+        """Show a finding in a text that has changed since; None where what it was about has changed."""
+        first, last, index = reported.location, reported.end_location, text.checked
+        place = text.now(Range(index.offset(first.row, first.column - 1), index.offset(last.row, last.column - 1)))
+        if place is None:
+            return None
+        diagnostic = self._diagnostic(reported, self._units.range(text.index, *place))
+        diagnostic.message += EARLIER
+        return Shown(reported, text.uri, diagnostic, is_current=False)
+
+    def uri_of(self, path: Path, cell: int | None) -> str:
+        """The address of a file, or of the cell of a notebook that is open."""
+        opened = self._documents.at(path)
+        text = None if opened is None else opened.text_of(cell)
+        if text is not None:
+            return text.uri
+        return path.as_uri() if opened is None else opened.uri
+
+    def _diagnostic(self, reported: Reported, span: types.Range) -> types.Diagnostic:
+        finding = reported.finding
+        message = f"{finding.message}\n{finding.help}" if finding.help else finding.message
+        tag = _TAGS.get(finding.name)
+        return types.Diagnostic(
+            range=span,
+            message=message,
+            severity=_SEVERITIES[finding.severity],
+            code=finding.code,
+            code_description=None if reported.url is None else types.CodeDescription(href=reported.url),
+            source=SOURCE,
+            tags=None if tag is None else [tag],
+            related_information=list(self._related(reported)) or None,
+        )
+
+    def _related(self, reported: Reported) -> Iterator[types.DiagnosticRelatedInformation]:
+        context = reported.finding.context
+        if context is not None and context.loop is not None:
+            yield self._information(context.loop, f"runs {context.frequency.label.replace('-', ' ')} in this loop")
+        for related in reported.finding.related:
+            yield self._information(related.site, related.message)
+
+    def _information(self, site: Site, message: str) -> types.DiagnosticRelatedInformation:
+        place = types.Range(
+            self._position_in_bytes(site.path, site.cell, site.row, site.column),
+            self._position_in_bytes(site.path, site.cell, site.end_row, site.end_column),
+        )
+        return types.DiagnosticRelatedInformation(types.Location(self.uri_of(site.path, site.cell), place), message)
+
+    def _position(self, path: Path, cell: int | None, row: int, column: int) -> types.Position:
+        line = self._lines.get((path, cell, row), "")
+        return types.Position(row - 1, self._units.of_line(line, column))
+
+    def _position_in_bytes(self, path: Path, cell: int | None, row: int, column: int) -> types.Position:
+        line = self._lines.get((path, cell, row), "")
+        if line:
+            column = len(line.encode("utf-8", "surrogatepass")[:column].decode("utf-8", "ignore"))
+        return types.Position(row - 1, self._units.of_line(line, column))

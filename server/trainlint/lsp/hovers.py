@@ -1,0 +1,66 @@
+"""What is shown over a finding or a suppression: the rule's page."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from lsprotocol import types
+
+from trainlint.lint.registry import Registry, load_registry
+from trainlint.lsp.documents import OpenText
+from trainlint.lsp.session import Session
+from trainlint.report.rule_page import page_of
+from trainlint.source.suppressions import Suppression, Suppressions
+
+
+@lru_cache(maxsize=1)
+def registry() -> Registry:
+    """All rules; loading them takes a while, the first time."""
+    return load_registry()
+
+
+def page(code_or_name: str) -> str | None:
+    """The page of a rule, in Markdown; None where there is no such rule."""
+    rule = registry().find(code_or_name)
+    return None if rule is None else page_of(rule)
+
+
+def hover(session: Session, params: types.HoverParams) -> types.Hover | None:
+    """What there is to say about a place in a text."""
+    uri, place = params.text_document.uri, params.position
+    published, text = session.published(uri), session.text(uri)
+    if published is None or text is None:
+        return None
+    if session.is_current(uri):
+        covering = [one for one in published.of(uri) if _covers(one.diagnostic.range, place)]
+        if covering:
+            codes = dict.fromkeys(one.reported.finding.code for one in covering)
+            pages = [found for code in codes if (found := page(code)) is not None]
+            return _hover(pages, covering[0].diagnostic.range)
+    return _over_suppression(session, text, place)
+
+
+def _over_suppression(session: Session, text: OpenText, place: types.Position) -> types.Hover | None:
+    offset = session.units.offset(text.index, place)
+    if "trainlint" not in text.index.line(place.line + 1) and "noqa" not in text.index.line(place.line + 1).lower():
+        return None
+    for suppression in Suppressions.parse(text.text, text.index).all:
+        start, end = text.index.offsets(suppression.span)
+        if start <= offset <= end:
+            pages = [found for pattern in suppression.patterns if (found := page(pattern)) is not None]
+            return _hover(pages or [_says(suppression)], session.units.range(text.index, start, end))
+    return None
+
+
+def _says(suppression: Suppression) -> str:
+    return f"Silences what trainlint says under `{', '.join(suppression.patterns) or 'any rule'}`."
+
+
+def _hover(pages: list[str], span: types.Range) -> types.Hover | None:
+    if not pages:
+        return None
+    return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, "\n\n---\n\n".join(pages)), span)
+
+
+def _covers(span: types.Range, place: types.Position) -> bool:
+    return span.start <= place <= span.end

@@ -1,0 +1,315 @@
+"""The state of the server: what is open, how it is to be checked, and what is shown of it.
+
+Texts go to the analysis process as snapshots with versions. What comes back about a version that is no longer current
+is dropped; by then the next check is under way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from typing import Protocol
+
+from trainlint.lsp.analysis import Analysis, AnalysisEnded
+from trainlint.lsp.diagnostics import Placing, Shown
+from trainlint.lsp.documents import Documents, Opened, OpenText, Units
+from trainlint.lsp.messages import Answer, Check, Checked, Drop, Fault, Forget, Progress, Question, Settle
+from trainlint.lsp.settings import Settings
+
+_LOG = logging.getLogger(__name__)
+NO_FOLDER = ""
+"""Stands for the folder of what lies in none of the workspace."""
+
+
+@dataclass
+class Folder:
+    """A folder of the workspace."""
+
+    uri: str
+    """Its address; empty for what lies in none."""
+    path: Path | None
+    settings: Settings = field(default_factory=Settings)
+    is_settled: bool = False
+    """Whether the analysis knows how to check it."""
+    wants_check: bool = False
+    """Whether something changed since its open texts were last checked."""
+    wants_whole: bool = True
+    """Whether something changed since all of it was last checked."""
+    sent: dict[Path, bytes] = field(default_factory=dict)
+    """The open texts that the analysis has."""
+    whole: tuple[Shown, ...] = ()
+    """What was found when all of it was last checked."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """What is shown of one open file or notebook."""
+
+    versions: tuple[int, ...]
+    """Of the texts that it is about."""
+    shown: tuple[Shown, ...]
+
+    def of(self, uri: str) -> tuple[Shown, ...]:
+        """What is shown in one text of it."""
+        return tuple(one for one in self.shown if one.uri == uri)
+
+
+def result_id(shown: Iterable[Shown]) -> str:
+    """A name of what is shown: the same for the same diagnostics."""
+    return blake2b(repr([one.diagnostic for one in shown]).encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+
+
+class Client(Protocol):
+    """What the session tells whoever uses it."""
+
+    def show(self, opened: Opened, before: Published | None, now: Published) -> None:
+        """What is shown of an open file is another than before, or about another version."""
+
+    def complain(self, message: str) -> None:
+        """Tell the person that something is wrong, and what to do."""
+
+    def tell_progress(self, progress: Progress | None) -> None:
+        """Tell the person how far a check is; None once it is done."""
+
+
+class Session:
+    """All that changes while the server runs. Everything here happens in the server's own thread."""
+
+    def __init__(self, client: Client, analysis: Analysis) -> None:
+        self.client = client
+        self.analysis = analysis
+        analysis.told = client.tell_progress
+        analysis.restarted = self._restarted
+        self.trusted = True
+        self.units = Units(None)
+        self.documents = Documents()
+        self.folders: dict[str, Folder] = {NO_FOLDER: Folder(NO_FOLDER, None)}
+        self._published: dict[str, Published] = {}
+        self._work = asyncio.Event()
+        self._done = asyncio.Condition()
+        self._whole_asked = False
+        self._complaints: set[str] = set()
+
+    # --------------------------------------------------------------------------------------- what the client tells
+
+    def add_folder(self, uri: str, path: Path) -> None:
+        """A folder is now part of the workspace."""
+        self.folders[uri] = Folder(uri, path)
+        self.check_all()
+
+    def remove_folder(self, uri: str) -> None:
+        """A folder is no longer part of the workspace."""
+        folder = self.folders.pop(uri, None)
+        if folder is not None and folder.is_settled:
+            self.analysis.order(Drop(uri))
+        self.check_all()
+
+    def settle(self, folder: Folder, settings: Settings) -> None:
+        """Check a folder with these settings from now on."""
+        if settings != folder.settings:
+            folder.settings = settings
+            folder.is_settled = False
+            self._want(folder)
+
+    def changed(self, opened: Opened) -> None:
+        """A file was opened, or its text changed."""
+        self._want(self.folder_of(opened.path))
+
+    def closed(self, opened: Opened) -> None:
+        """A file is no longer open; what is on disk counts."""
+        self._published.pop(opened.uri, None)
+        self._want(self.folder_of(opened.path))
+
+    def changed_on_disk(self, paths: Sequence[Path]) -> None:
+        """Files were made, changed or removed, by whomever."""
+        self.analysis.order(Forget(tuple(paths)))
+        self.check_all()
+
+    def check_all(self) -> None:
+        """Check everything that is open."""
+        for folder in self.folders.values():
+            self._want(folder)
+
+    def _want(self, folder: Folder) -> None:
+        folder.wants_check = folder.wants_whole = True
+        self._work.set()
+
+    # ------------------------------------------------------------------------------------------ what the client asks
+
+    def folder_of(self, path: Path) -> Folder:
+        """The innermost folder of the workspace that a file lies in."""
+        around = [folder for folder in self.folders.values() if folder.path and path.is_relative_to(folder.path)]
+        return max(around, key=lambda folder: len(str(folder.path)), default=self.folders[NO_FOLDER])
+
+    def text(self, uri: str) -> OpenText | None:
+        """The open text with exactly this address."""
+        opened = self.documents.get(uri)
+        return None if opened is None else next((text for text in opened.texts if text.uri == uri), None)
+
+    def published(self, uri: str) -> Published | None:
+        """What is shown of the file, or the notebook's cell, with this address."""
+        opened = self.documents.get(uri)
+        return None if opened is None else self._published.get(opened.uri)
+
+    def is_current(self, uri: str) -> bool:
+        """Whether what is shown of a file is about its text as it is."""
+        opened, published = self.documents.get(uri), self.published(uri)
+        return opened is not None and published is not None and published.versions == opened.versions
+
+    async def current(self, uri: str) -> Published | None:
+        """What there is to show of a file once its present text is checked; None if it is not open, or is closed."""
+        async with self._done:
+            await self._done.wait_for(lambda: self.documents.get(uri) is None or self.is_current(uri))
+        return self.published(uri)
+
+    async def whole(self) -> list[Shown]:
+        """What is found in all files of the workspace, open or not."""
+        self._whole_asked = True
+        self._work.set()
+        async with self._done:
+            await self._done.wait_for(lambda: not any(folder.wants_whole for folder in self._real_folders()))
+        return [one for folder in self._real_folders() for one in folder.whole]
+
+    async def ask(self, question: Question) -> Answer | None:
+        """Ask the analysis something; None where it cannot say."""
+        try:
+            answer = await self.analysis.ask(question)
+        except AnalysisEnded:
+            return None
+        if isinstance(answer, Fault):
+            _LOG.error("the analysis failed: %s\n%s", answer.summary, answer.traceback)
+            return None
+        return answer
+
+    # ------------------------------------------------------------------------------------------------------- checks
+
+    async def run(self) -> None:
+        """Check whatever wants to be checked, for as long as the server runs."""
+        while True:
+            await self._work.wait()
+            folder = next((folder for folder in self.folders.values() if folder.wants_check), None)
+            if folder is not None:
+                folder.wants_check = False
+                await self._check(folder)
+            elif self._whole_asked and (stale := [one for one in self._real_folders() if one.wants_whole]):
+                await self._check_whole(stale[0])
+            else:
+                self._work.clear()
+            async with self._done:
+                self._done.notify_all()
+
+    def _real_folders(self) -> list[Folder]:
+        return [folder for folder in self.folders.values() if folder.path is not None]
+
+    async def _check(self, folder: Folder) -> None:
+        """Check what is open of a folder."""
+        opened = [one for one in self.documents if self.folder_of(one.path) is folder]
+        versions = {one.uri: one.versions for one in opened}
+        if not folder.settings.enable:
+            answer: Answer | None = Checked(0)
+        elif not opened and not folder.sent:
+            return
+        else:
+            answer = await self._ask_check(folder, opened, [one.path for one in opened])
+        if answer is None:
+            answer = Checked(0)
+        if not isinstance(answer, Checked):
+            return
+        self._tell(answer)
+        if answer.configuration_error is not None:
+            answer = None
+        for one in opened:
+            if self.documents.get(one.uri) is one and one.versions == versions[one.uri]:
+                self._publish(one, answer)
+
+    async def _check_whole(self, folder: Folder) -> None:
+        """Check all of a folder, unless something more urgent comes up."""
+        assert folder.path is not None
+        if not folder.settings.enable:
+            folder.whole, folder.wants_whole = (), False
+            return
+        opened = [one for one in self.documents if self.folder_of(one.path) is folder]
+        folder.wants_whole = False
+        answer = await self._ask_check(folder, opened, [folder.path], background=True)
+        if isinstance(answer, Checked) and answer.gave_way:
+            folder.wants_whole = True
+        elif isinstance(answer, Checked) and answer.configuration_error is None:
+            placing = Placing(self.units, self.documents, answer.lines)
+            folder.whole = tuple(placing.shown(reported) for reported in answer.findings)
+
+    async def _ask_check(
+        self, folder: Folder, opened: Sequence[Opened], paths: Sequence[Path], *, background: bool = False
+    ) -> Answer | None:
+        if not folder.is_settled:
+            options = folder.settings.options(folder.path, trusted=self.trusted)
+            self.analysis.order(Settle(folder.uri, options))
+            folder.is_settled = True
+            folder.sent = {}
+        texts = {one.path: one.data for one in opened}
+        changed: dict[Path, bytes | None] = {
+            path: data for path, data in texts.items() if folder.sent.get(path) != data
+        }
+        changed |= dict.fromkeys(folder.sent.keys() - texts.keys())
+        folder.sent = texts
+        answer = await self.ask(Check(folder.uri, changed, tuple(paths), background))
+        self.client.tell_progress(None)
+        return answer
+
+    def _publish(self, opened: Opened, checked: Checked | None) -> None:
+        """Show what a check found in a file; after a failed one, what was shown before."""
+        before = self._published.get(opened.uri)
+        if checked is None:
+            now = Published(opened.versions, () if before is None else before.shown)
+        else:
+            now = Published(opened.versions, tuple(self._shown(opened, checked)))
+        self._published[opened.uri] = now
+        self.client.show(opened, before, now)
+
+    def _shown(self, opened: Opened, checked: Checked) -> list[Shown]:
+        placing = Placing(self.units, self.documents, checked.lines)
+        own = [reported for reported in checked.findings if reported.path == opened.path]
+        if opened.path not in checked.broken:
+            for text in opened.texts:
+                text.note_checked()
+            return [placing.shown(reported) for reported in own]
+        shown = [placing.shown(error) for error in checked.broken[opened.path]]
+        for reported in own:
+            within = opened.text_of(reported.cell)
+            earlier = None if within is None else placing.shown_moved(reported, within)
+            if earlier is not None:
+                shown.append(earlier)
+        return shown
+
+    def _tell(self, checked: Checked) -> None:
+        """Tell the person what went wrong besides, each thing once."""
+        error = checked.configuration_error
+        if error is None:
+            self._complaints -= {one for one in self._complaints if one.startswith(_CONFIGURATION)}
+        else:
+            self._complain(f"{_CONFIGURATION}{error}")
+        for message in (*checked.warnings, *checked.errors):
+            self._complain(f"trainlint: {message}")
+
+    def _complain(self, message: str) -> None:
+        if message not in self._complaints:
+            self._complaints.add(message)
+            self.client.complain(message)
+
+    def _restarted(self) -> None:
+        """The analysis process is a new one, or none will come."""
+        if self.analysis.is_given_up:
+            self._complain(
+                "trainlint: the analysis process ended several times in a row, so nothing is checked any more; "
+                "restart the server, and please report what it says in its log"
+            )
+            return
+        for folder in self.folders.values():
+            folder.is_settled = False
+        self.check_all()
+
+
+_CONFIGURATION = "trainlint: the configuration is wrong, so the last findings are kept: "
