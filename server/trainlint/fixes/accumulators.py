@@ -30,6 +30,11 @@ _READING_BUILTINS = frozenset(
 _READING_LIBRARIES = frozenset({"json", "math", "np", "numpy", "pd", "pandas", "plt", "statistics", "torch"})
 """Libraries whose functions do likewise, by the names under which they are imported."""
 _DISPLAYS = (cst.Dict, cst.DictElement, cst.Element, cst.List, cst.Tuple)
+_BINDS = (
+    *(cst.AssignTarget, cst.Del, cst.AsName, cst.Param, cst.ImportAlias, cst.FunctionDef, cst.ClassDef),
+    *(cst.MatchAs, cst.MatchStar, cst.MatchMapping, cst.TypeAlias, cst.TypeVar, cst.TypeVarTuple, cst.ParamSpec),
+)
+"""What gives a name that it holds its value, wherever in it the name stands."""
 _SCOPES = (cst.FunctionDef, cst.Lambda, cst.ClassDef)
 
 
@@ -350,10 +355,7 @@ class _Uses:
             held, parent = parent, self.tree.parent(parent)
         if isinstance(parent, cst.For | cst.CompFor | cst.AugAssign | cst.AnnAssign | cst.NamedExpr):
             return parent.target is held
-        return isinstance(
-            parent,
-            cst.AssignTarget | cst.Del | cst.AsName | cst.Param | cst.ImportAlias | cst.FunctionDef | cst.ClassDef,
-        )
+        return isinstance(parent, _BINDS)
 
     def _require_rarely(self, name: cst.Name) -> None:
         """Raise CannotFix where the use would make the host wait at each step, as the read does now."""

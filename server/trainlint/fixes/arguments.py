@@ -25,6 +25,8 @@ def set_argument(tree: Tree, call: cst.Call, recipe: SetArgument) -> list[TextEd
     content = f"{recipe.keyword}={value}"
     arguments = argument_list(tree, call)
     mappings = [i for i, argument in enumerate(call.args) if argument.star == "**"]
+    if any(_holds_key(call.args[i].value, recipe.keyword) for i in mappings):
+        raise CannotFix("a mapping passes the argument")
     if mappings:
         return arguments.insert_before(mappings[0], [content])
     edits = [*_bracket_generator(tree, call), *arguments.append([content])]
@@ -114,6 +116,15 @@ def _find_argument(call: cst.Call, keyword: str, position: int | None) -> int | 
     if any(call.args[index].star for index in positional[: position + 1]):
         raise CannotFix("a starred argument may stand for the one that it changes")
     return positional[position] if position < len(positional) else None
+
+
+def _holds_key(mapping: cst.BaseExpression, key: str) -> bool:
+    """Whether a mapping is written out and holds the key: `{"shuffle": True}`, `dict(shuffle=True)`."""
+    if isinstance(mapping, cst.Call):
+        return any(argument.keyword is not None and argument.keyword.value == key for argument in mapping.args)
+    elements = mapping.elements if isinstance(mapping, cst.Dict) else ()
+    keys = (element.key for element in elements if isinstance(element, cst.DictElement))
+    return any(isinstance(one, cst.SimpleString) and one.evaluated_value == key for one in keys)
 
 
 def _is_positional(argument: cst.Arg) -> bool:

@@ -17,6 +17,7 @@ from trainlint.fixes.statements import remove_statement
 from trainlint.fixes.tree import Tree, line_end, newline_at, parse
 
 _KEPT_UNUSED = re.compile(r"#.*\b(?:noqa(?!:)|noqa:.*\bF401)\b", re.IGNORECASE)
+_SCOPES: tuple[type[cst.CSTNode], ...] = (cst.FunctionDef, cst.Lambda, cst.ClassDef)
 _NOT_LOOKED_INTO = (cst.FunctionDef, cst.ClassDef, cst.Lambda, cst.Import, cst.ImportFrom)
 
 
@@ -49,25 +50,33 @@ def ensure_import(text: str, place: Range, recipe: EnsureImport) -> list[TextEdi
 
 
 def _is_available(tree: Tree, place: Range, bound: str, wanted: tuple[str, str]) -> bool:
-    for function in _functions_around(tree, place):
-        local = [binding for node in _own_nodes(function) for binding in _bindings(node, bound)]
+    scopes = _scopes_around(tree, place)
+    for scope in scopes:
+        local = [binding for node in _own_nodes(scope) for binding in _bindings(node, bound)]
         if not local:
             continue
         if all(_provides(binding, wanted) and tree.inner(binding.node).end <= place.start for binding in local):
             return True
-        raise CannotFix(f"the name {bound} stands for something else in the function around it")
+        raise CannotFix(f"the name {bound} stands for something else in the code around it")
     found = [binding for node in _own_nodes(tree.module) for binding in _bindings(node, bound)]
     found += [binding for node in _declared_global(tree, bound) for binding in _bindings(node, bound)]
     others = [binding for binding in found if not _same_package(binding, wanted)]
     if others:
         raise CannotFix(f"the name {bound} stands for something else in the file")
-    return any(_provides(binding, wanted) and _always_runs(tree, binding.node) for binding in found)
+    runs_later = any(isinstance(scope, cst.FunctionDef | cst.Lambda) for scope in scopes)
+    return any(
+        _provides(binding, wanted)
+        and _always_runs(tree, binding.node)
+        and (runs_later or tree.inner(binding.node).end <= place.start)
+        for binding in found
+    )
 
 
-def _functions_around(tree: Tree, place: Range) -> Iterator[cst.FunctionDef]:
-    """The functions around `place`, from the inside out."""
-    around = [node for node in tree.nodes(cst.FunctionDef) if _contains(tree.inner(node), place)]
-    yield from sorted(around, key=lambda node: -tree.inner(node).start)
+def _scopes_around(tree: Tree, place: Range) -> list[cst.CSTNode]:
+    """The functions around `place` from the inside out, and the class, if that is the innermost."""
+    around = [node for kind in _SCOPES for node in tree.nodes(kind) if _contains(tree.inner(node), place)]
+    around.sort(key=lambda node: -tree.inner(node).start)
+    return [scope for scope in around if not isinstance(scope, cst.ClassDef) or scope is around[0]]
 
 
 def _own_nodes(scope: cst.CSTNode) -> Iterator[cst.CSTNode]:
@@ -114,6 +123,8 @@ def _targets(node: cst.CSTNode) -> Sequence[cst.CSTNode | None]:
         return [node.target]
     if isinstance(node, cst.AsName | cst.Param | cst.MatchAs | cst.MatchStar):
         return [node.name if not isinstance(node.name, str) else None]
+    if isinstance(node, cst.TypeAlias | cst.TypeVar | cst.TypeVarTuple | cst.ParamSpec):
+        return [node.name]
     if isinstance(node, cst.Del):
         return [node.target]
     if isinstance(node, cst.MatchMapping):
@@ -184,8 +195,8 @@ def _insertion(tree: Tree, place: Range, statement: str) -> TextEdit:
         if at == len(tree.text) and not tree.text.endswith(("\n", "\r")):
             return TextEdit(at, at, newline + statement)
         return TextEdit(at, at, statement + newline)
-    first = _first_after_docstring(tree)
-    if first is None:
+    first = _first_after_prologue(tree)
+    if first is None or tree.inner(first).start > place.start:
         raise CannotFix("the file has no statement to put an import before")
     at = _above_attached_comments(tree, first)
     return TextEdit(at, at, statement + newline_at(tree.text, at) * 2)
@@ -206,7 +217,8 @@ def _among_standard_library(tree: Tree, place: Range, recipe: EnsureImport, stat
         end = tree.inner(before[-1]).end
         at = line_end(tree.text, end)
         return TextEdit(at, at, statement + newline_at(tree.text, end)) if at < len(tree.text) else None
-    others = [line for line, key in imports if key[1] != "__future__"]
+    first = _first_after_prologue(tree)
+    others = [line for line, _ in imports if first and tree.inner(line).start >= tree.inner(first).start]
     if not others:
         return None
     at = _above_attached_comments(tree, others[0])
@@ -230,7 +242,7 @@ def _imports(tree: Tree, place: Range) -> Iterator[cst.SimpleStatementLine]:
     """The imports at the top level before the first definition or loop, and before `place`."""
     for statement in tree.module.body:
         passed_over = isinstance(statement, cst.SimpleStatementLine | cst.If | cst.Try)
-        if tree.inner(statement).start >= place.start or not passed_over:
+        if tree.inner(statement).end > place.start or not passed_over:
             break
         if isinstance(statement, cst.SimpleStatementLine) and any(
             isinstance(small, cst.Import | cst.ImportFrom) for small in statement.body
@@ -238,10 +250,18 @@ def _imports(tree: Tree, place: Range) -> Iterator[cst.SimpleStatementLine]:
             yield statement
 
 
-def _first_after_docstring(tree: Tree) -> cst.SimpleStatementLine | cst.BaseCompoundStatement | None:
+def _first_after_prologue(tree: Tree) -> cst.SimpleStatementLine | cst.BaseCompoundStatement | None:
+    """The first statement below the docstring and the imports from `__future__`, before which nothing may stand."""
     body = tree.module.body
     skipped = 1 if tree.module.get_docstring(clean=False) is not None else 0
+    for index, statement in enumerate(body):
+        if isinstance(statement, cst.SimpleStatementLine) and any(_is_from_future(small) for small in statement.body):
+            skipped = index + 1
     return body[skipped] if skipped < len(body) else None
+
+
+def _is_from_future(statement: cst.BaseSmallStatement) -> bool:
+    return isinstance(statement, cst.ImportFrom) and _module_of(statement) == "__future__"
 
 
 def _above_attached_comments(tree: Tree, statement: cst.CSTNode) -> int:
@@ -255,8 +275,6 @@ def _above_attached_comments(tree: Tree, statement: cst.CSTNode) -> int:
     attached = at
     while attached > start:
         above = tree.line_start(attached - 1)
-        if tree.text[attached - 2 : attached] == "\r\n":
-            above = tree.line_start(attached - 2)
         if not tree.text[above:attached].lstrip().startswith("#"):
             break
         attached = above

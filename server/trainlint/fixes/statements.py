@@ -32,8 +32,12 @@ _NAMED_BY_PLACE: tuple[type[cst.CSTNode], ...] = (
     cst.Arg,
     cst.FormattedStringExpression,
 )
+_IN_EXPRESSIONS: dict[type[cst.CSTNode], str] = {
+    cst.NamedExpr: "the statement that holds it gives a name its value",
+    cst.Yield: "the statement that holds it changes where the code goes on",
+}
 _ENDS_THE_FLOW = (cst.Return, cst.Raise, cst.Break, cst.Continue, cst.Global, cst.Nonlocal)
-_BINDS_NAMES = (cst.Import, cst.ImportFrom)
+_BINDS_NAMES = (cst.Import, cst.ImportFrom, cst.TypeAlias, cst.Del)
 
 
 def remove_statement(tree: Tree, place: Range) -> list[TextEdit]:
@@ -153,6 +157,8 @@ def _require_replaceable(tree: Tree, statement: Statement, place: Range) -> None
     """Refuse where the statement does more than evaluate the expression at `place`, unless it was named itself."""
     if _is_elif(tree, statement):
         raise CannotFix("it is an elif branch")
+    if isinstance(statement, cst.BaseSmallStatement):
+        _require_nothing_beside(tree, statement, place)
     if isinstance(statement, cst.Expr) or _is_at(tree, statement, place):
         return
     if isinstance(statement, cst.BaseCompoundStatement):
@@ -161,6 +167,30 @@ def _require_replaceable(tree: Tree, statement: Statement, place: Range) -> None
         raise CannotFix("the statement that holds it changes where the code goes on")
     if isinstance(statement, _BINDS_NAMES) or any(True for _ in _bound_names(statement)):
         raise CannotFix("the statement that holds it gives a name its value")
+
+
+def _require_nothing_beside(tree: Tree, statement: cst.BaseSmallStatement, place: Range) -> None:
+    """Refuse where a small statement binds names, yields, or calls something beside what `place` is in."""
+    _require_run_with(tree, statement, place)
+    within = tree.inner(statement)
+    for kind, why in _IN_EXPRESSIONS.items():
+        if any(_covers(within, tree.inner(node)) for node in tree.nodes(kind)):
+            raise CannotFix(why)
+    if _is_at(tree, statement, place):
+        return
+    calls = [tree.inner(call) for call in tree.nodes(cst.Call) if _covers(within, tree.inner(call))]
+    outermost = max(
+        (call for call in calls if _covers(call, place)), key=lambda call: call.end - call.start, default=place
+    )
+    if not all(_covers(outermost, call) for call in calls):
+        raise CannotFix("the statement that holds it calls something else as well")
+
+
+def _require_run_with(tree: Tree, statement: Statement, place: Range) -> None:
+    """Refuse what stands in a lambda function, which runs when that is called, not when its statement does."""
+    for node in tree.nodes(cst.Lambda):
+        if _covers(tree.inner(statement), tree.inner(node)) and _covers(tree.whole(node.body), place):
+            raise CannotFix("it stands in a lambda function")
 
 
 def _bound_names(statement: cst.BaseSmallStatement) -> Iterator[cst.CSTNode]:
@@ -181,6 +211,7 @@ def _bound_names(statement: cst.BaseSmallStatement) -> Iterator[cst.CSTNode]:
 def _require_evaluated_at_start(tree: Tree, statement: Statement, place: Range) -> None:
     if _is_elif(tree, statement):
         raise CannotFix("it stands in an elif branch")
+    _require_run_with(tree, statement, place)
     if not isinstance(statement, cst.BaseCompoundStatement) or _is_at(tree, statement, place):
         return
     inside = [

@@ -223,12 +223,20 @@ class Tree:
             here = self._inner[string]
             if not (here.start < edit.start and edit.end < here.end):
                 continue
+            if any(self._prints(part, edit) for part in string.parts):
+                raise CannotFix("an f-string prints the code itself")
             # Before Python 3.12, a replacement field holds no quote of its string, no backslash and no comment.
             forbidden = (string.end[0], "\\", "#", "\n", "\r")
             if any(character in edit.content for character in forbidden):
                 raise CannotFix("it would put quotes or line ends into an f-string")
             if edit.content.startswith("{") or edit.content.endswith("}"):
                 raise CannotFix("it would put braces next to those of an f-string")
+
+    def _prints(self, part: cst.CSTNode, edit: TextEdit) -> bool:
+        """Whether a part of an f-string such as `{loss=}` prints the text that the edit changes."""
+        if not isinstance(part, cst.FormattedStringExpression | cst.TemplatedStringExpression) or part.equal is None:
+            return False
+        return self._whole[part].start <= edit.start and edit.end <= self._whole[part].end
 
 
 _TEMPLATES: tuple[type[cst.FormattedString | cst.TemplatedString], ...] = (cst.FormattedString, cst.TemplatedString)
@@ -294,6 +302,9 @@ def top_level_part(text: str, place: Range) -> Range:
 
 
 def line_start(text: str, offset: int) -> int:
+    """Offset of the first character of the row at `offset`; the two characters of a CRLF belong to one row."""
+    if offset and text[offset - 1 : offset + 1] == "\r\n":
+        offset -= 1
     return max(text.rfind("\n", 0, offset), text.rfind("\r", 0, offset)) + 1
 
 
