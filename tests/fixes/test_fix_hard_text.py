@@ -197,7 +197,7 @@ WITHHELD = [
     ("guard", "@«f()»\ndef g(): pass\n", "header"),
     ("guard", "with (a, «f()» as b): pass\n", "header"),
     ("guard", "(x, *y.z), = «f()»\n", "gives a name its value"),
-    ("remove", "\\\n«f()»\n", ""),
+    ("remove", "\\\n«f()»\n", "syntax tree"),
     ("import", "'''Doc.'''; «a»\n", "no statement to put an import before"),
     ("import", "from __future__ import annotations; «a»\n", "no statement to put an import before"),
     ("import", "from __future__ import annotations; import a; «b»\n", "no statement to put an import before"),
