@@ -1,6 +1,7 @@
-"""Write the pages that follow from the program: those of all built-in rules, their index, and that of the settings.
+"""Write what follows from the program: the pages of all built-in rules, their index, the generated parts of the
+reference pages, and the JSON schema of the configuration.
 
-`build_pages.py` writes them below `docs/`; with `--check` it writes nothing and exits with 1 where a page is missing,
+`build_pages.py` writes it; with `--check` it writes nothing and exits with 1 where a page is missing,
 out of date, or of no rule.
 """
 
@@ -9,27 +10,32 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import import_module
 from itertools import groupby
 from pathlib import Path
 
+from trainlint.cli.program import VERBS
 from trainlint.config import schema
+from trainlint.lint.options import option_schema, option_schemas
 from trainlint.lint.registry import load_registry
 from trainlint.lint.rule import Rule
 from trainlint.report.rule_page import page_of
 
 FOLDER = Path(__file__).parent
+REPOSITORY = FOLDER.parent
 RULES = "rules"
 SETTINGS = "reference/configuration.md"
-START, END = "<!-- settings: begin -->\n", "<!-- settings: end -->\n"
-"""Between these lines, the page of the settings is generated."""
+COMMANDS = "reference/cli.md"
+BAR = r"\|"
+"""A bar within the cell of a table."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="only compare")
-    pages = build()
-    return compare(pages) if parser.parse_args().check else write(pages)
+    wanted = files()
+    return compare(wanted) if parser.parse_args().check else write(wanted)
 
 
 def build() -> dict[str, str]:
@@ -37,7 +43,15 @@ def build() -> dict[str, str]:
     registry = load_registry(plugins=())
     rules = [registry.rules[code] for code in sorted(registry.rules)]
     pages = {f"{RULES}/{rule.name}.md": page_of(rule).rstrip() + "\n" for rule in rules}
-    return pages | {f"{RULES}/index.md": index_of(rules), SETTINGS: settings_page()}
+    return pages | {f"{RULES}/index.md": index_of(rules), SETTINGS: settings_page(rules), COMMANDS: commands_page()}
+
+
+def files() -> dict[Path, str]:
+    """Text of each file that is generated, or holds a generated part."""
+    rules = load_registry(plugins=()).rules.values()
+    return {FOLDER / name: text for name, text in build().items()} | {
+        schema.SHIPPED: schema.dump(option_schemas(rules))
+    }
 
 
 def index_of(rules: list[type[Rule]]) -> str:
@@ -55,11 +69,64 @@ def index_of(rules: list[type[Rule]]) -> str:
     return "\n".join(parts)
 
 
-def settings_page() -> str:
-    """The page of the settings, with what the schema says between the marks."""
-    before, _, rest = (FOLDER / SETTINGS).read_text(encoding="utf-8").partition(START)
-    _, _, after = rest.partition(END)
-    return "".join([before, START, "\n", *settings_of(schema.schema()["properties"]), END, after])
+def with_part(text: str, name: str, lines: Iterable[str]) -> str:
+    """A page with the part anew that stands between the comments `name: begin` and `name: end`."""
+    start, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->\n"
+    before, found, rest = text.partition(start)
+    _, _, after = rest.partition(end)
+    if not found:
+        raise ValueError(f"no place for the part {name}")
+    return "".join([before, start, "\n", *lines, end, after])
+
+
+def settings_page(rules: Iterable[type[Rule]]) -> str:
+    """The page of the settings, with what the schema says about them and about the options of rules."""
+    text = (FOLDER / SETTINGS).read_text(encoding="utf-8")
+    text = with_part(text, "settings", settings_of(schema.schema()["properties"]))
+    return with_part(text, "options of rules", options_of(rules))
+
+
+def options_of(rules: Iterable[type[Rule]]) -> Iterator[str]:
+    """A table for each rule that has options."""
+    tables = {f"{rule.code} {rule.name}": option_schema(rule).get("properties", {}) for rule in rules}
+    if not any(tables.values()):
+        yield "None of the built-in rules has options in this version.\n\n"
+    for rule, options in tables.items():
+        if options:
+            yield f"### {rule}\n\n| option | values | default | meaning |\n| --- | --- | --- | --- |\n"
+        for key, option in options.items():
+            default = default_of(option["default"]) if "default" in option else "none"
+            yield f"| `{key}` | {values_of(option)} | {default} | {option.get('description', '')} |\n"
+        yield "\n" if options else ""
+
+
+def commands_page() -> str:
+    """The page of the command line, with a table of the arguments of each verb, besides `--help`."""
+    text = (FOLDER / COMMANDS).read_text(encoding="utf-8")
+    return with_part(text, "options of verbs", (line for verb in VERBS for line in verb_options(verb)))
+
+
+def verb_options(verb: str) -> Iterator[str]:
+    """The table of the arguments of a verb, in the order and with the words of its `--help`."""
+    parser: argparse.ArgumentParser = import_module(f"trainlint.cli.{verb}").parser()
+    yield f"### trainlint {verb}\n\n{parser.description}\n\n| argument | meaning |\n| --- | --- |\n"
+    for group in parser._action_groups:
+        for action in group._group_actions:
+            if isinstance(action, argparse._HelpAction):
+                continue
+            yield f"| {spelling(action)} | {(action.help or '').replace('|', BAR)} |\n"
+    yield "\n"
+
+
+def spelling(action: argparse.Action) -> str:
+    """How an argument is written, with its value: `-o FILE`, `--output-file FILE`."""
+    value = str(action.metavar or "|".join(map(str, action.choices or ())))
+    value = value.replace("|", BAR)
+    if not action.option_strings:
+        return f"`{value}`"
+    if action.nargs == "?":
+        return ", ".join(f"`{option}`, `{option}={value}`" for option in action.option_strings)
+    return ", ".join(f"`{option} {value}`".replace(" `", "`") for option in action.option_strings)
 
 
 def settings_of(properties: object) -> Iterator[str]:
@@ -68,9 +135,8 @@ def settings_of(properties: object) -> Iterator[str]:
     for key, setting in properties.items():
         yield f"### {key}\n\n{setting['description']}\n\n"
         yield f"- Values: {values_of(setting)}\n"
-        if "default" in setting:
-            yield f"- Default: {default_of(setting['default'])}\n"
-        yield "\n"
+        yield f"- Default: {default_of(setting['default']) if 'default' in setting else 'not set'}\n"
+        yield f"\n```toml\n{schema.EXAMPLES[key]}\n```\n\n"
 
 
 def values_of(setting: Mapping[str, object]) -> str:
@@ -95,24 +161,26 @@ def default_of(value: object) -> str:
     return f"`{json.dumps(value)}`"
 
 
-def write(pages: dict[str, str]) -> int:
-    """Make the folders hold exactly these pages."""
+def write(wanted: dict[Path, str]) -> int:
+    """Make the files what they should be, and remove the pages of rules that are no more."""
     for path in (FOLDER / RULES).glob("*.md"):
-        if f"{RULES}/{path.name}" not in pages:
+        if path not in wanted:
             path.unlink()
-    for name, text in pages.items():
-        (FOLDER / name).parent.mkdir(exist_ok=True)
-        (FOLDER / name).write_text(text, encoding="utf-8")
+    for path, text in wanted.items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
     return 0
 
 
-def compare(pages: dict[str, str]) -> int:
-    """Say on standard error which pages differ from what is in the folder."""
-    paths = [FOLDER / SETTINGS, *(FOLDER / RULES).glob("*.md")]
-    present = {path.relative_to(FOLDER).as_posix(): path.read_text(encoding="utf-8") for path in paths}
-    stale = sorted(name for name in pages.keys() | present.keys() if pages.get(name) != present.get(name))
-    for name in stale:
-        print(f"docs/{name} is not what the program says; run: make docs", file=sys.stderr)
+def compare(wanted: dict[Path, str]) -> int:
+    """Say on standard error which files differ from what they should be."""
+    paths = {*wanted, *(FOLDER / RULES).glob("*.md")}
+    present = {path: path.read_text(encoding="utf-8") for path in paths if path.exists()}
+    stale = sorted(path for path in paths if wanted.get(path) != present.get(path))
+    for path in stale:
+        print(
+            f"{path.relative_to(REPOSITORY).as_posix()} is not what the program says; run: make docs", file=sys.stderr
+        )
     return 1 if stale else 0
 
 

@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from program import Program
 
 from trainlint.cli.program import LATER_VERBS, VERBS
 from trainlint.report.formats import FORMATS
@@ -36,6 +37,26 @@ def test_no_option_is_described_that_is_not_there(verb: str) -> None:
     described = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", section(verb)))
     known = {option for other in VERBS for option in options(other)}
     assert described <= known
+
+
+@pytest.mark.parametrize("verb", ["", *VERBS])
+def test_help_fits_a_terminal(program: Program, verb: str) -> None:
+    done = program(*filter(None, [verb]), "--help")
+    assert done.returncode == 0
+    assert [line for line in done.stdout.splitlines() if len(line) > 80 or line != line.rstrip()] == []
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_says_what_every_argument_is(verb: str) -> None:
+    parser: argparse.ArgumentParser = import_module(f"trainlint.cli.{verb}").parser()
+    helps = {action.dest: action.help or "" for action in parser._actions}
+    assert [name for name, text in helps.items() if not text or text.startswith("default")] == []
+    assert parser.description
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_help_names_every_format(program: Program, format: str) -> None:
+    assert re.search(rf"\b{format}\b", program("check", "--help").stdout)
 
 
 @pytest.mark.parametrize("format", FORMATS)

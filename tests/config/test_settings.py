@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
 
-import jsonschema
 import pytest
 
-from trainlint.config import schema
-from trainlint.config.discovery import Overrides, Resolver, read_toml, resolve
+from trainlint.config.discovery import Overrides, Resolver, resolve
 from trainlint.config.errors import ConfigError
 from trainlint.config.resolved import DEFAULT
 from trainlint.config.rule_names import check_rule_names, matching
@@ -311,36 +308,6 @@ def test_patterns_of_rules_match_codes_prefixes_and_names() -> None:
         "data-parallel": {"TL301"}, "data": set(), "TL9": set(), "tl201": set(),
     }  # fmt: skip
     assert {pattern: set(matching(pattern, NAMES)) for pattern in expected} == expected
-
-
-def test_the_shipped_schema_is_current() -> None:
-    assert json.loads(schema.SHIPPED.read_text("utf-8")) == schema.schema(), (
-        "run: python -m trainlint.config.schema > server/trainlint/config/trainlint.schema.json"
-    )
-
-
-SCHEMA_CASES = {
-    'device = "cuda"\ndistributed = true\n[TL201]\na = 1\n[sync-in-step]\nb = 2': True,
-    'extend = "x.toml"\nselect = []\nplugins = []\ntorch-version = "2.1"': True,
-    'device = "gpu"': False,
-    'min-confidense = "high"': False,
-    "zzz = 1": False,
-    "TL201 = 1": False,
-    "severity = {TL201 = 'fatal'}": False,
-    "torch-version = 2.1": False,
-}
-
-
-@pytest.mark.parametrize(("text", "is_valid"), SCHEMA_CASES.items())
-def test_the_schema_judges_as_the_program_does(text: str, is_valid: bool, tmp_path: Path) -> None:
-    write(tmp_path, {"trainlint.toml": text, "x.toml": ""})
-    validator = jsonschema.Draft7Validator(schema.schema())
-    assert validator.is_valid(read_toml(tmp_path / "trainlint.toml")) == is_valid
-    if is_valid:
-        resolve(tmp_path)
-    else:
-        with pytest.raises(ConfigError):
-            resolve(tmp_path)
 
 
 def test_looking_for_files_and_errors_does_not_import_pydantic() -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pydantic import ConfigDict, create_model
 
 from trainlint.lint.cache import Cache
 from trainlint.lint.engine import CheckOptions
 from trainlint.lint.governing import Governance
 from trainlint.lint.packs import installed_packs
+from trainlint.lint.registry import load_registry
 
 CONFIGURATIONS = {
     "nothing is configured": "",
@@ -36,6 +38,14 @@ def governance(root: Path, options: CheckOptions, cache: Cache) -> Governance:
     return found
 
 
+@pytest.fixture
+def with_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rule that takes any option."""
+    rule = load_registry().rules["TL201"]
+    monkeypatch.setattr(rule, "options_model", create_model("Any", __config__=ConfigDict(extra="allow")))
+
+
+@pytest.mark.usefixtures("with_options")
 @pytest.mark.parametrize("text", CONFIGURATIONS.values(), ids=CONFIGURATIONS)
 def test_stored_settings_are_those_that_were_read(text: str, tmp_path: Path) -> None:
     (tmp_path / "shared").mkdir()

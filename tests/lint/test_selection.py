@@ -80,9 +80,7 @@ MISTAKES = {
 @pytest.mark.parametrize(("toml", "hint"), MISTAKES.values(), ids=MISTAKES)
 def test_mistakes_name_the_file_and_the_nearest_spelling(tmp_path: Path, toml: str, hint: str) -> None:
     with pytest.raises(ConfigError) as error:
-        chosen = selection(tmp_path, toml)
-        for code in chosen.rules:
-            chosen.instance(code)
+        selection(tmp_path, toml)
     assert "trainlint.toml" in str(error.value)
     assert hint in str(error.value)
 

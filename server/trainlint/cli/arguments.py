@@ -12,6 +12,18 @@ LIKENESS = 0.75
 `--select` may be swapped, `--bogus` is no `--verbose`."""
 
 
+COLOUR_HELP = "colour the output; auto does at a terminal only (default: auto)"
+
+
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Help whose lines never end within a word such as `--output-format` or `json-lines`."""
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        import textwrap
+
+        return textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False)
+
+
 class VerbParser(argparse.ArgumentParser):
     """The parser of one verb. Mistakes end the program with status 2 and a message that names the nearest option."""
 
@@ -21,7 +33,7 @@ class VerbParser(argparse.ArgumentParser):
             usage=f"trainlint {verb} {usage}",
             description=description,
             allow_abbrev=False,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=_Help,
         )
         self._value_may_miss: set[str] = set()
 

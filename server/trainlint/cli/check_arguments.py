@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainlint.cli.arguments import CommaSeparated, VerbParser, positive
+from trainlint.cli.arguments import COLOUR_HELP, CommaSeparated, VerbParser, positive
 from trainlint.cli.failure import Failure
 from trainlint.report.formats import FORMATS, Format
 
@@ -121,7 +121,9 @@ def parse(words: Sequence[str]) -> CheckArguments:
 
 def parser() -> VerbParser:
     verb = VerbParser("check", "[PATH ...] [OPTIONS]", "Lint files and folders. The default verb.")
-    verb.add_argument("paths", nargs="*", metavar="PATH", help="file, folder, or `-` (default: .)")
+    verb.add_argument(
+        "paths", nargs="*", metavar="PATH", help="file, notebook, folder, or `-` for standard input (default: .)"
+    )
     _add_selection(verb.add_argument_group("which findings"))
     _add_fixing(verb.add_argument_group("fixing"))
     _add_adoption(verb, verb.add_argument_group("adoption"))
@@ -156,23 +158,34 @@ def _add_adoption(verb: VerbParser, group: argparse._ArgumentGroup) -> None:
 
 
 def _add_output(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--output-format", choices=tuple(FORMATS), default="full", help="default: full")
+    formats = f"how findings are printed: {', '.join(FORMATS)} (default: full)"
+    group.add_argument("--output-format", choices=tuple(FORMATS), default="full", metavar="FORMAT", help=formats)
     group.add_argument("-o", "--output-file", type=Path, metavar="FILE", help="write the report to this file")
     group.add_argument("--statistics", action="store_true", help="count the findings of each rule instead")
     group.add_argument("-q", "--quiet", action="store_true", help="print findings, and nothing else but errors")
     group.add_argument("-v", "--verbose", action="store_true", help="say what was done, and how long it took")
-    group.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="default: auto")
+    group.add_argument("--color", choices=("auto", "always", "never"), default="auto", help=COLOUR_HELP)
     group.add_argument("-e", "--exit-zero", action="store_true", help="end with status 0 though there are findings")
     group.add_argument("--exit-non-zero-on-fix", action="store_true", help="end with status 1 if something was fixed")
 
 
 def _add_configuration(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--config", action="append", metavar="FILE|KEY=VALUE", help="configuration file, or a setting")
+    group.add_argument(
+        "--config",
+        action="append",
+        metavar="FILE|KEY=VALUE",
+        help="configuration file in place of those found, or a setting in TOML",
+    )
     group.add_argument("--isolated", action="store_true", help="ignore all configuration files")
     group.add_argument("--stdin-filename", type=Path, metavar="FILE", help="the name of what `-` reads")
     group.add_argument("--force-exclude", action="store_true", help="leave out excluded files though they are named")
     group.add_argument("-n", "--no-cache", action="store_true", help="neither read nor write the cache")
-    group.add_argument("--cache-dir", type=Path, metavar="FOLDER", help="where the cache lies")
+    group.add_argument(
+        "--cache-dir",
+        type=Path,
+        metavar="FOLDER",
+        help="where the cache lies (default: .trainlint_cache at the top of each project)",
+    )
     group.add_argument(
         "-j", "--jobs", type=positive, metavar="N", help="processes to work with (default: one per core)"
     )

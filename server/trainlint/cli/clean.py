@@ -19,7 +19,7 @@ TAG = "CACHEDIR.TAG"
 
 def parser() -> VerbParser:
     verb = VerbParser("clean", "[PATH] [--cache-dir FOLDER]", "Remove the caches of the projects in a folder.")
-    verb.add_argument("path", nargs="?", type=Path, default=Path(), metavar="PATH", help="default: .")
+    verb.add_argument("path", nargs="?", type=Path, default=Path(), metavar="PATH", help="folder (default: .)")
     verb.add_argument("--cache-dir", type=Path, metavar="FOLDER", help="remove the cache in this folder instead")
     return verb
 

@@ -15,15 +15,27 @@ from trainlint.lint.selection import selection_of
 
 def parser() -> VerbParser:
     verb = VerbParser("config", "[PATH] [OPTIONS]", "Print the settings that hold for a file or a folder.")
-    verb.add_argument("path", nargs="?", type=Path, default=Path(), metavar="PATH", help="default: .")
-    verb.add_argument("--config", action="append", default=[], metavar="FILE|KEY=VALUE", help="as `check` takes it")
+    verb.add_argument("path", nargs="?", type=Path, default=Path(), metavar="PATH", help="file or folder (default: .)")
+    verb.add_argument(
+        "--config",
+        action="append",
+        default=[],
+        metavar="FILE|KEY=VALUE",
+        help="configuration file in place of those found, or a setting in TOML",
+    )
     verb.add_argument("--isolated", action="store_true", help="ignore all configuration files")
-    verb.add_argument("--output-format", choices=("text", "json"), default="text", help="default: text")
+    verb.add_argument(
+        "--output-format", choices=("text", "json"), default="text", help="how it is printed (default: text)"
+    )
+    verb.add_argument("--schema", action="store_true", help="print the JSON schema of configuration files instead")
     return verb
 
 
 def main(arguments: Sequence[str]) -> int:
     found = parser().parse(arguments)
+    if found.schema:
+        print(_schema(), end="")
+        return 0
     if not found.path.exists():
         raise Failure(f"{found.path}: no such file or folder")
     resolved = resolve(found.path, Overrides.parse(found.config, isolated=found.isolated))
@@ -34,6 +46,15 @@ def main(arguments: Sequence[str]) -> int:
         for line in _lines(resolved):
             print(line)
     return 0
+
+
+def _schema() -> str:
+    """The schema with the options of all installed rules, for editors."""
+    from trainlint.config.schema import dump
+    from trainlint.lint.options import option_schemas
+    from trainlint.lint.registry import load_registry
+
+    return dump(option_schemas(load_registry().rules.values()))
 
 
 def _settings(resolved: Resolved) -> dict[str, object]:

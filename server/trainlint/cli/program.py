@@ -89,7 +89,8 @@ def _overview() -> str:
         "Usage: trainlint [check] PATH... [OPTIONS]\n"
         "       trainlint VERB ...\n\n"
         f"Verbs:\n{verbs}\n\n"
-        "`trainlint VERB --help` lists the options of a verb. A path that has the name of a verb is written ./NAME."
+        "`trainlint VERB --help` lists the options of a verb.\n"
+        "A path that has the name of a verb is written ./NAME."
     )
 
 

@@ -14,7 +14,9 @@ from trainlint.lint.rule import Rule
 
 def parser() -> VerbParser:
     verb = VerbParser("rules", "[--output-format text|json]", "List all rules, those of installed rule packs too.")
-    verb.add_argument("--output-format", choices=("text", "json"), default="text", help="default: text")
+    verb.add_argument(
+        "--output-format", choices=("text", "json"), default="text", help="how it is printed (default: text)"
+    )
     return verb
 
 

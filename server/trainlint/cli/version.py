@@ -10,7 +10,9 @@ from trainlint.cli.arguments import VerbParser
 
 def parser() -> VerbParser:
     verb = VerbParser("version", "[--output-format text|json]", "Print the version.")
-    verb.add_argument("--output-format", choices=("text", "json"), default="text", help="default: text")
+    verb.add_argument(
+        "--output-format", choices=("text", "json"), default="text", help="how it is printed (default: text)"
+    )
     return verb
 
 

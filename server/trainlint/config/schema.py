@@ -1,12 +1,14 @@
 """The JSON schema of the configuration, which editors complete and check `trainlint.toml` with.
 
-`python -m trainlint.config.schema` prints it; `trainlint.schema.json` beside this file is the shipped copy.
+`trainlint config --schema` prints it; `trainlint.schema.json` beside this file is the shipped copy, which
+`docs/build_pages.py` writes.
 """
 
 from __future__ import annotations
 
 import json
-import sys
+import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +20,41 @@ RULE_NAME = r"^[a-z][a-z0-9]*(-[a-z0-9]+)+$"
 """Names with a hyphen only, so that a misspelt one-word setting is not taken for a rule."""
 
 
-def schema() -> dict[str, object]:
-    """The schema of the table [tool.trainlint], which is also that of the whole of `trainlint.toml`."""
-    keys = {key: _plain(value) for key, value in properties().items()}
-    options = {"type": "object", "description": "Options of one rule."}
+EXAMPLES = {
+    "extend": 'extend = "../shared/trainlint.toml"',
+    "select": 'select = ["TL1", "TL2", "data-parallel"]',
+    "extend-select": 'extend-select = ["TL004"]',
+    "ignore": 'ignore = ["print-in-step"]',
+    "per-file-ignores": '[per-file-ignores]\n"benchmarks/" = ["TL205"]\n"*_test.py" = ["ALL"]',
+    "exclude": 'exclude = ["third_party/", "*_generated.py"]',
+    "extend-exclude": 'extend-exclude = ["third_party/"]',
+    "severity": '[severity]\nTL2 = "error"\npad-max-length = "info"',
+    "min-confidence": 'min-confidence = "high"',
+    "device": 'device = "cuda"',
+    "distributed": "distributed = true",
+    "step-functions": 'step-functions = ["train_step"]',
+    "sync-functions": 'sync-functions = ["reduce_dict"]',
+    "rank-guards": 'rank-guards = ["is_chief"]',
+    "loader-factories": 'loader-factories = ["build_loader"]',
+    "torch-version": 'torch-version = "2.4"',
+    "require-suppression-reason": "require-suppression-reason = true",
+    "plugins": "plugins = []  # the built-in rules alone",
+}
+"""How each setting may be written in `trainlint.toml`."""
+
+
+def schema(options: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, object]:
+    """The schema of the table [tool.trainlint], which is also that of the whole of `trainlint.toml`.
+
+    Args:
+        options: for each installed rule, by code and by name, the schema of its options; None of them by default.
+    """
+    rules = options or {}
+    keys = {key: _plain(value) | {"examples": [_example(key)]} for key, value in properties().items()}
+    keys |= {key: dict(table) for key, table in rules.items() if table.get("properties")}
+    without = [key for key, table in rules.items() if not table.get("properties")]
+    none = {f"^({'|'.join(without)})$": {"maxProperties": 0}} if without else {}
+    any_options = {"type": "object", "description": "Options of one rule."}
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "$id": "https://trainlint.readthedocs.io/en/latest/trainlint.schema.json",
@@ -30,9 +63,10 @@ def schema() -> dict[str, object]:
         "type": "object",
         "properties": keys,
         "patternProperties": {
-            RULE_CODE: options,
-            f"^(?!({'|'.join(keys)})$){RULE_NAME.removeprefix('^')}": options,
-        },
+            RULE_CODE: any_options,
+            f"^(?!({'|'.join(EXAMPLES)})$){RULE_NAME.removeprefix('^')}": any_options,
+        }
+        | none,
         "additionalProperties": False,
     }
 
@@ -47,9 +81,10 @@ def _plain(prop: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def dump() -> str:
-    return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
+def _example(key: str) -> object:
+    return tomllib.loads(EXAMPLES[key])[key]
 
 
-if __name__ == "__main__":
-    sys.stdout.write(dump())
+def dump(options: Mapping[str, Mapping[str, Any]]) -> str:
+    """The text of the schema's file."""
+    return json.dumps(schema(options), indent=2, ensure_ascii=False) + "\n"

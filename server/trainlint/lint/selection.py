@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
+from trainlint.config.errors import nearest
 from trainlint.config.resolved import Resolved
 from trainlint.config.rule_names import check_pack_names, check_rule_names, matching
 from trainlint.lint.finding import Severity
@@ -45,7 +46,8 @@ class Selection:
     """The rules that the settings of one configuration select.
 
     Raises:
-        ConfigError: a selector means no known rule; the message names the nearest spelling.
+        ConfigError: a selector means no known rule, or a rule's table says what the rule does not know; the message
+            names the nearest spelling.
     """
 
     def __init__(self, registry: Registry, resolved: Resolved) -> None:
@@ -56,6 +58,7 @@ class Selection:
         rule_names = {code: rule.name for code, rule in registry.rules.items()}
         self._names = rule_names | dict(RUNTIME_ONLY)
         check_rule_names(resolved, rule_names, RUNTIME_ONLY)
+        self._options = {rule.code: _options(rule, resolved) for rule in registry.rules.values()}
 
     @cached_property
     def rules(self) -> Mapping[str, type[Rule]]:
@@ -86,31 +89,10 @@ class Selection:
         return self._settings.min_confidence
 
     def instance(self, code: str) -> Rule:
-        """Make a rule ready to run, with the options of its own table.
-
-        Raises:
-            ConfigError: the table has a key or a value that the rule does not know.
-        """
+        """Make a rule ready to run, with the options of its own table."""
         rule = self.rules[code]()
-        rule.options = RuleOptions(self._options(rule))
+        rule.options = RuleOptions(self._options[code])
         return rule
-
-    def _options(self, rule: Rule) -> dict[str, object]:
-        table = self._settings.options(rule.code, rule.name)
-        key = rule.name if rule.name in self._settings.rules else rule.code
-        model = rule.options_model
-        if model is None:
-            if table:
-                raise self._resolved.error(f"{key}.{next(iter(table))}", "the rule has no options")
-            return {}
-        from pydantic import ValidationError
-
-        try:
-            return model.model_validate(table).model_dump()
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, (key, *first["loc"])))
-            raise self._resolved.error(where, f"{first['msg'][:1].lower()}{first['msg'][1:]}") from error
 
     def took_part(self, pattern: str) -> bool:
         """Whether all that a suppression's pattern stands for was looked for, so that its silence means something.
@@ -160,3 +142,40 @@ def specificity(pattern: str) -> int:
 
 def _union(sets: Iterable[frozenset[str]]) -> frozenset[str]:
     return frozenset().union(*sets)
+
+
+def _options(rule: type[Rule], resolved: Resolved) -> dict[str, object]:
+    """What the rule's table says, with the defaults of what it does not say.
+
+    Raises:
+        ConfigError: the table has a key or a value that the rule does not know.
+    """
+    table = resolved.settings.options(rule.code, rule.name)
+    model = rule.options_model
+    if model is None:
+        if table:
+            raise resolved.error(_written_as(rule, (next(iter(table)),), resolved), "the rule has no options")
+        return {}
+    from pydantic import ValidationError
+
+    try:
+        return model.model_validate(table).model_dump()
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = _written_as(rule, first["loc"], resolved)
+        if first["type"] == "extra_forbidden":
+            known = list(model.model_json_schema()["properties"])
+            hint = nearest(str(first["loc"][-1]), known)
+            raise resolved.error(key, f"unknown option{hint or f'; it has {_listed(known)}'}") from error
+        raise resolved.error(key, f"{first['msg'][:1].lower()}{first['msg'][1:]}") from error
+
+
+def _written_as(rule: type[Rule], place: Iterable[str | int], resolved: Resolved) -> str:
+    """The dotted key of an option, with the rule as the configuration writes it."""
+    first, *others = map(str, place)
+    by_name = first in resolved.settings.rules.get(rule.name, {}) or rule.code not in resolved.settings.rules
+    return ".".join([rule.name if by_name else rule.code, first, *others])
+
+
+def _listed(keys: Iterable[str]) -> str:
+    return ", ".join(f'"{key}"' for key in keys)
