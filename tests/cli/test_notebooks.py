@@ -82,7 +82,7 @@ FORMATS = {
     "concise": "train.ipynb:cell 3:7:5: TL202",
     "json-lines": '"cell":3,"location":{"row":7,"column":5}',
     "sarif": "cell 3, row 7: ",
-    "github": "line=1,endLine=1::train.ipynb:cell 3:7:5: TL202",
+    "github": "::train.ipynb:cell 3:7:5: TL202",
     "gitlab": '"path": "train.ipynb"',
     "junit": "train.ipynb:cell 3:7:5: TL202",
     "markdown": "`train.ipynb:cell 3:7:5`",
@@ -180,12 +180,64 @@ def test_a_baseline_holds_for_cells_that_move(program: Program) -> None:
     assert program(".", "--baseline", "old.json").returncode == 0
 
 
-def test_a_notebook_that_changed_is_reported_on_as_a_whole(program: Program) -> None:
-    program.write({"train.ipynb": notebook(SETUP, TRAINING), "other.ipynb": notebook(SETUP, TRAINING)})
+def committed(program: Program) -> None:
     identity = ("-c", "user.name=a", "-c", "user.email=a@b")
     for command in (["init", "-q"], ["add", "."], [*identity, "commit", "-qm", "x"]):
         subprocess.run(["git", *command], cwd=program.folder, check=True)
-    assert program(".", "--changed-since", "HEAD").returncode == 0
-    program.write({"train.ipynb": notebook("x = 1", SETUP, TRAINING)})
-    report = program(".", "--changed-since", "HEAD", "--output-format", "concise").stdout
-    assert places(report) == [place.replace("cell 3", "cell 4") for place in PLACES]
+
+
+def changed_places(program: Program) -> list[str]:
+    return places(program(".", "--changed-since", "HEAD", "--output-format", "concise").stdout)
+
+
+def as_one_text(written: str) -> str:
+    """The same notebook with each source as one text, as some programs write it."""
+    content = json.loads(written)
+    for cell in content["cells"]:
+        cell["source"] = "".join(cell["source"])
+    return json.dumps(content, indent=1)
+
+
+CHANGES = {
+    "nothing": (notebook(SETUP, TRAINING), []),
+    "another cell": (notebook("x = 1", SETUP, TRAINING), []),
+    "an output": (notebook(SETUP, TRAINING).replace("# noqa", "# other"), []),
+    "another row of the cell": (notebook(SETUP, TRAINING.replace("%%time\n", "%%time\n\n")), []),
+    "the row": (
+        notebook(SETUP, TRAINING.replace('"é"', '"loss"')),
+        ["train.ipynb:cell 3:7:5:", "train.ipynb:cell 3:7:19:"],
+    ),
+    "the cell's last row, by a row below it": (notebook(SETUP, TRAINING + "\n"), [place[:-6] for place in PLACES]),
+    "how the sources are written": (as_one_text(notebook(SETUP, TRAINING)), [place[:-6] for place in PLACES]),
+}
+
+
+@pytest.mark.parametrize(("after", "found"), CHANGES.values(), ids=CHANGES)
+def test_changed_rows_of_cells_are_those_whose_rows_in_the_json_changed(
+    program: Program, after: str, found: list[str]
+) -> None:
+    program.write({"train.ipynb": notebook(SETUP, TRAINING), "other.ipynb": notebook(SETUP, TRAINING)})
+    committed(program)
+    program.write({"train.ipynb": after})
+    assert [place.removesuffix(" TL201").removesuffix(" TL202") for place in changed_places(program)] == found
+
+
+JSON_ROWS = {
+    "a list of rows": (notebook(SETUP, TRAINING), '"    print('),
+    "one text": (as_one_text(notebook(SETUP, TRAINING)), "%%time"),
+    "no rows at all": (json.dumps(json.loads(notebook(SETUP, TRAINING))), "%%time"),
+    "a mark at the start": ("\ufeff" + notebook(SETUP, TRAINING), '"    print('),
+}
+
+
+@pytest.mark.parametrize(("written", "text"), JSON_ROWS.values(), ids=JSON_ROWS)
+def test_code_hosts_are_told_the_rows_of_the_json(program: Program, written: str, text: str) -> None:
+    program.write({"train.ipynb": written})
+    [row] = [number for number, line in enumerate(written.splitlines(), 1) if text in line]
+    hinted = program(".", "--output-format", "github").stdout
+    assert f"line={row},endLine={row}::train.ipynb:cell 3:7:5: TL202" in hinted
+    quality = json.loads(program(".", "--output-format", "gitlab").stdout)
+    assert quality[0]["location"]["positions"]["begin"] == {"line": row, "column": 1}
+    (first, _) = json.loads(program(".", "--output-format", "sarif").stdout)["runs"][0]["results"]
+    assert first["locations"][0]["physicalLocation"]["region"] == {"startLine": row, "endLine": row}
+    assert first["message"]["text"].startswith("cell 3, row 7: ")

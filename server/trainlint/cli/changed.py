@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from trainlint.cli.failure import Failure
@@ -41,11 +41,7 @@ class ChangedLines:
             if path not in rows:
                 rows[path] = self._rows(path, linted, on_disk)
             changed = rows[path]
-            span = range(reported.location.row, reported.end_location.row + 1)
-            if reported.cell is not None:
-                # Git counts rows of the JSON, so a notebook that changed is reported on as a whole.
-                changed = None if changed is None or changed else frozenset()
-            if changed is None or not changed.isdisjoint(span):
+            if changed is None or not changed.isdisjoint(_stored_rows(reported, linted)):
                 found.append(reported)
         return found
 
@@ -53,10 +49,9 @@ class ChangedLines:
         real = Path(os.path.realpath(path))
         changes = self._of(real)
         document, known = linted.document(path), on_disk.document(path)
-        before = "" if known is None else known.text
-        return changes.rows(
-            real.relative_to(changes.root).as_posix(), before, None if document is None else document.text
-        )
+        before = "" if known is None else known.stored(known.data)
+        after = None if document is None else document.stored(document.data)
+        return changes.rows(real.relative_to(changes.root).as_posix(), before, after)
 
     def _of(self, path: Path) -> Changes:
         """What changed in the working tree that the path, without symbolic links, lies in."""
@@ -70,3 +65,9 @@ class ChangedLines:
         except NoChanges as error:
             raise Failure(f"`--changed-since {self._revision}`: {error}") from error
         return self._changes[root]
+
+
+def _stored_rows(reported: Reported, sources: Sources) -> Iterator[int]:
+    """The rows of the file that hold the finding; git counts those, and in a notebook they are rows of the JSON."""
+    for row in range(reported.location.row, reported.end_location.row + 1):
+        yield sources.stored_row(reported.path, reported.cell, row)

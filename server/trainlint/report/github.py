@@ -22,17 +22,18 @@ def render(result: Result, view: View) -> Iterator[str]:
         properties = {
             "title": f"trainlint ({finding.code} {finding.name})",
             "file": text_of(reported.path),
-            **_position(reported),
+            **_position(reported, view),
         }
         listed = ",".join(f"{key}={_escape_property(str(value))}" for key, value in properties.items())
         yield f"::{LEVELS[finding.severity]} {listed}::{_escape(plain_line(reported, view))}\n"
 
 
-def _position(reported: Reported) -> dict[str, int]:
-    """Rows within a notebook's cell mean nothing to a file, and columns are taken on a single line only."""
-    if reported.cell is not None:
-        return {"line": 1, "endLine": 1}
+def _position(reported: Reported, view: View) -> dict[str, int]:
+    """Columns are taken on a single line only. Of a notebook, annotations show the JSON, which has other columns."""
     start, end = reported.location, reported.end_location
+    if reported.cell is not None:
+        first, last = (view.sources.stored_row(reported.path, reported.cell, place.row) for place in (start, end))
+        return {"line": first, "endLine": last}
     if start.row != end.row:
         return {"line": start.row, "endLine": end.row}
     return {"line": start.row, "col": start.column, "endLine": end.row, "endColumn": end.column}

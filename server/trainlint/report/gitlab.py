@@ -25,7 +25,7 @@ def render(result: Result, view: View) -> Iterator[str]:
             "severity": LEVELS[reported.finding.severity],
             "location": {
                 "path": slashed(reported.path, repository),
-                "positions": _positions(reported),
+                "positions": _positions(reported, view),
             },
         }
         for reported, identity in zip(result.findings, identities, strict=True)
@@ -33,11 +33,12 @@ def render(result: Result, view: View) -> Iterator[str]:
     yield json.dumps(issues, indent=2, ensure_ascii=False) + "\n"
 
 
-def _positions(reported: Reported) -> dict[str, dict[str, int]]:
-    """Rows within a notebook's cell mean nothing to a file."""
-    if reported.cell is not None:
-        return {"begin": {"line": 1, "column": 1}, "end": {"line": 1, "column": 1}}
+def _positions(reported: Reported, view: View) -> dict[str, dict[str, int]]:
+    """Of a notebook, the rows are those of the JSON, which has other columns."""
     start, end = reported.location, reported.end_location
+    if reported.cell is not None:
+        first, last = (view.sources.stored_row(reported.path, reported.cell, place.row) for place in (start, end))
+        return {"begin": {"line": first, "column": 1}, "end": {"line": last, "column": 1}}
     return {
         "begin": {"line": start.row, "column": start.column},
         "end": {"line": end.row, "column": end.column},

@@ -17,7 +17,6 @@ from trainlint.report.fingerprint import fingerprints
 from trainlint.report.paths import encodable, repository_root, uri_of
 from trainlint.report.rule_page import page_of
 from trainlint.report.view import View
-from trainlint.semantics.context import Site
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
 Object: TypeAlias = dict[str, Json]
@@ -96,11 +95,11 @@ def _result(reported: Reported, identity: str, index: dict[str, int], view: View
         "ruleIndex": index[finding.code],
         "level": LEVELS[finding.severity],
         "message": {"text": _message(reported)},
-        "locations": [_location(reported, base)],
+        "locations": [_location(reported, view, base)],
         "partialFingerprints": {"trainlintFinding/v1": identity},
         "properties": {"confidence": finding.confidence.label, "severity": finding.severity.label},
     }
-    related = _related(reported, base)
+    related = _related(reported, view, base)
     if related:
         result["relatedLocations"] = related
     fix = _fix(reported, view, base)
@@ -126,35 +125,38 @@ def _about(related: RelatedSite) -> str:
     return related.message if site.cell is None else f"cell {site.cell}, row {site.row}: {related.message}"
 
 
-def _location(reported: Reported, base: Path) -> Object:
-    """Rows within a notebook's cell mean nothing to a file, so a notebook's findings are at its start."""
+def _location(reported: Reported, view: View, base: Path) -> Object:
+    """Where a finding is; in a notebook, the rows of the JSON, which has other columns."""
     place: Object = {"artifactLocation": _artifact(reported.path, base)}
+    start, end = reported.location, reported.end_location
     if reported.cell is None:
-        place["region"] = _region(reported.location, reported.end_location)
+        place["region"] = _region(start, end)
     else:
-        place["region"] = {"startLine": 1, "startColumn": 1}
+        place["region"] = _rows(view, reported.path, reported.cell, start.row, end.row)
     location: Object = {"physicalLocation": place}
     if reported.finding.site.symbol:
         location["logicalLocations"] = [{"fullyQualifiedName": reported.finding.site.symbol}]
     return location
 
 
-def _related(reported: Reported, base: Path) -> list[Json]:
+def _related(reported: Reported, view: View, base: Path) -> list[Json]:
     return [
         {
             "id": number,
             "message": {"text": _about(related)},
             "physicalLocation": {
                 "artifactLocation": _artifact(related.site.path, base),
-                "region": _rows(related.site),
+                "region": _rows(view, site.path, site.cell, site.row, site.end_row),
             },
         }
         for number, related in enumerate(reported.finding.related, 1)
+        for site in [related.site]
     ]
 
 
-def _rows(site: Site) -> Object:
-    return {"startLine": site.row, "endLine": site.end_row} if site.cell is None else {"startLine": 1}
+def _rows(view: View, path: Path, cell: int | None, start: int, end: int) -> Object:
+    first, last = (view.sources.stored_row(path, cell, row) for row in (start, end))
+    return {"startLine": first, "endLine": last}
 
 
 def _fix(reported: Reported, view: View, base: Path) -> Object | None:

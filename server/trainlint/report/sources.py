@@ -50,6 +50,13 @@ class Sources:
         document = self.document(path)
         return "" if document is None else document.line(cell, row)
 
+    def stored_row(self, path: Path, cell: int | None, row: int) -> int:
+        """Return the row of the file that holds a row as users see it; 1 for a notebook that cannot be read."""
+        if cell is None:
+            return row
+        document = self.document(path)
+        return 1 if document is None else document.stored_row(cell, row)
+
     def edits(self, reported: Reported) -> list[PlacedEdit]:
         """Return what the finding's fix changes; nothing for advice, and where the fix does not apply to the text."""
         fix = reported.finding.fix

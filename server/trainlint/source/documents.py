@@ -94,12 +94,16 @@ class Document:
         """A row as users see it, without its line end; empty where there is none."""
         return self.index.line(row)
 
+    def stored_row(self, cell: int | None, row: int) -> int:
+        """The row of the file, as it is stored, that holds a row as users see it."""
+        return row
+
     def ends_cell(self, row: int, column: int) -> bool:
         """Whether a place is right after the last row of a notebook's cell."""
         return False
 
     def stored(self, data: bytes) -> str:
-        """The text of a state of the file, as differences show it."""
+        """The text of a state of the file, as it is stored and as differences show it."""
         return data.removeprefix(codecs.BOM_UTF8).decode(self.encoding)
 
     def encode(self, text: str) -> bytes:

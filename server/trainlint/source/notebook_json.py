@@ -12,7 +12,15 @@ from typing import Any, NamedTuple
 FORMAT = 4
 """The major version of the notebook format that is read; Jupyter has written it since 2014."""
 
-_DECODER = json.JSONDecoder()
+_LONGEST_WHOLE_NUMBER = 300
+"""Digits; Python refuses to read much longer ones, and none that matters here is."""
+
+
+def _whole_number(digits: str) -> float:
+    return int(digits) if len(digits) <= _LONGEST_WHOLE_NUMBER else float(digits)
+
+
+_DECODER = json.JSONDecoder(parse_int=_whole_number)
 _SPACE = re.compile(r"[ \t\r\n]*")
 _RAW_LINE = re.compile(r"(?:[^\\]|\\(?!n|u000[aA]).)*+(?:\\n|\\u000[aA])|(?:[^\\]|\\(?!n|u000[aA]).)++", re.DOTALL)
 _ESCAPED_BEYOND_ASCII = re.compile(r"\\u(?!00[0-7])")
@@ -64,7 +72,7 @@ def code_cells(text: str) -> list[CodeCell]:
 
 def _loaded(text: str) -> Any:
     try:
-        return json.loads(text)
+        return _DECODER.decode(text)
     except RecursionError:
         raise NotANotebook("is not a notebook: its JSON nests too deep") from None
 
@@ -124,6 +132,19 @@ def _items(text: str, at: int) -> Iterator[_Value]:
 def _after_space(text: str, at: int) -> int:
     found = _SPACE.match(text, at)
     return found.end() if found else at
+
+
+def source_place(text: str, cell: CodeCell, offset: int) -> int:
+    """Where the JSON holds what is at `offset` of a cell's source: the start of the text in quotes that has it."""
+    if text[cell.start] != "[":
+        return cell.start
+    place = cell.start
+    for item in _items(text, cell.start):
+        place = item.start
+        offset -= len(item.value)
+        if offset < 0:
+            break
+    return place
 
 
 # ------------------------------------------------------------------------------------------------------------ changing

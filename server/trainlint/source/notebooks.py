@@ -16,7 +16,7 @@ from pathlib import Path
 
 from trainlint.source.documents import Document, NotParsed, Place, Unreadable, Unwritable
 from trainlint.source.magics import Masks, split_cell_magic
-from trainlint.source.notebook_json import CodeCell, NotANotebook, code_cells, with_source
+from trainlint.source.notebook_json import CodeCell, NotANotebook, code_cells, source_place, with_source
 from trainlint.source.positions import LineIndex
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -66,6 +66,14 @@ class Notebook(Document):
     def line(self, cell: int | None, row: int) -> str:
         return self._cell_index[cell].line(row) if cell in self._cell_index else ""
 
+    def stored_row(self, cell: int | None, row: int) -> int:
+        """The row of the JSON that holds a row of a cell; 1 where there is no such cell."""
+        part = next((part for part in self.parts if part.cell.number == cell), None)
+        if part is None:
+            return 1
+        offset = self._cell_index[cell].bounds(row)[0]
+        return self._raw_index.position(source_place(self.raw, part.cell, offset))[0]
+
     def ends_cell(self, row: int, column: int) -> bool:
         """Whether a place in the program is right after the last row of a cell."""
         part = self._part(row) if self.parts else None
@@ -100,6 +108,10 @@ class Notebook(Document):
     @cached_property
     def _starts(self) -> list[int]:
         return [part.row for part in self.parts]
+
+    @cached_property
+    def _raw_index(self) -> LineIndex:
+        return LineIndex(self.raw)
 
     @cached_property
     def _cell_index(self) -> dict[int | None, LineIndex]:
