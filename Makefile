@@ -46,6 +46,7 @@ docs: $(VENV)/.stamp-package ## write the pages of the rules and of the configur
 .PHONY: bench
 bench: $(VENV)/.stamp-package ## measure speed against parsing alone, as ratios with their spread
 	$(BIN)/python -m tests.bench
+	$(BIN)/python -m tests.bench.incremental
 
 .PHONY: corpus
 corpus: corpus-is-given $(VENV)/.stamp-package ## score findings against hand labels: make corpus CORPUS=FOLDER

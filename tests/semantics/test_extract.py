@@ -115,7 +115,7 @@ def placed(text: str) -> Iterator[tuple[int, Any]]:
 
 def both_sources(text: str) -> tuple[ModuleFacts, ModuleFacts]:
     module = cst.parse_module(text)
-    mirror = extraction._parse_ast(text)
+    mirror = extraction.parse_ast(text)
     assert mirror is not None
     return Lowering(module, text.encode(), WATCHED).lower(mirror), Lowering(module, text.encode(), WATCHED).lower(None)
 

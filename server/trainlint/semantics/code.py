@@ -53,6 +53,16 @@ def unpack(place: Place) -> tuple[int, int, int, int]:
     return row, column, row + (place & _ROWS_MASK), end_column
 
 
+def row_of(place: Place) -> int:
+    """The first row of a place."""
+    return place >> _ROWS_BITS + 2 * _COLUMN_BITS
+
+
+def moved(place: Place, rows: int) -> Place:
+    """The place so many rows further down."""
+    return place + (rows << _ROWS_BITS + 2 * _COLUMN_BITS)
+
+
 # ---------------------------------------------------------------------------------------------------- expressions
 
 

@@ -10,7 +10,7 @@ import ast
 import gc
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -55,7 +55,12 @@ class LimitError(SourceError):
     """The text may be a valid program, but it is beyond what can be analysed."""
 
 
-def extract(text: str) -> ModuleFacts:
+def lower(module: cst.Module, text: str, mirror: ast.Module | None) -> ModuleFacts:
+    """Lower a tree; `mirror` is None where Python cannot parse the text."""
+    return Lowering(module, text.encode("utf-8", "surrogatepass"), WATCHED).lower(mirror)
+
+
+def extract(text: str, lower: Callable[[cst.Module, str, ast.Module | None], ModuleFacts] = lower) -> ModuleFacts:
     """Return the facts of one file, given its decoded text.
 
     Raises:
@@ -63,10 +68,10 @@ def extract(text: str) -> ModuleFacts:
         SourceError: it does not parse.
     """
     text, left_out = _within_limits(text.removeprefix("\ufeff"))
-    with _collector_off():
+    with collector_off():
         module = _parse(text)
         try:
-            facts = Lowering(module, text.encode("utf-8", "surrogatepass"), WATCHED).lower(_parse_ast(text))
+            facts = lower(module, text, parse_ast(text))
             return replace(facts, left_out=left_out) if left_out else facts
         except SyntaxError as error:
             # libcst leaves the inside of strings alone; Python does not take every escape
@@ -82,7 +87,7 @@ def _within_limits(text: str) -> tuple[str, tuple[LeftOut, ...]]:
         check_size(text)
         if too_deep(text) is None:
             return text, ()
-        error = _python_error(text)
+        error = python_error(text)
         if error is not None:
             raise error
         return leave_out(text)
@@ -104,7 +109,7 @@ def _parse(text: str) -> cst.Module:
 
 def _source_error(text: str, error: Exception) -> SourceError:
     """What is wrong with a text that libcst rejects, in Python's words where Python rejects it too."""
-    other = _python_error(text)
+    other = python_error(text)
     if other is not None:
         return other
     if not isinstance(error, cst.ParserSyntaxError):
@@ -115,7 +120,7 @@ def _source_error(text: str, error: Exception) -> SourceError:
     return SourceError("invalid syntax", int(place[1]), int(place[2]) + 1)
 
 
-def _python_error(text: str) -> SourceError | None:
+def python_error(text: str) -> SourceError | None:
     """What Python says is wrong with a text; None where it takes the text, or gives up for want of memory."""
     try:
         with warnings.catch_warnings():
@@ -128,7 +133,7 @@ def _python_error(text: str) -> SourceError | None:
     return None
 
 
-def _parse_ast(text: str) -> ast.Module | None:
+def parse_ast(text: str) -> ast.Module | None:
     """Parse with the running Python, which may know an older or newer grammar than libcst: None where it fails."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -139,7 +144,7 @@ def _parse_ast(text: str) -> ast.Module | None:
 
 
 @contextmanager
-def _collector_off() -> Iterator[None]:
+def collector_off() -> Iterator[None]:
     """Keep the garbage collector from walking the tree over and over while it grows; it holds no cycles."""
     was_on = gc.isenabled()
     gc.disable()

@@ -32,7 +32,7 @@ LONGEST_ELIF = 32
 DEEPEST_CODE = 200
 """Nesting of the arrays of one statement beyond which it is left out; decoding takes three calls for each."""
 _LONGEST_STRING = 200
-_BACKWARD = "backward"
+BACKWARD = "backward"
 """In the name of whatever runs a backward pass: `loss.backward()`, `self.model_backward_and_update(loss)`."""
 _LARGEST_INT = 2**53
 _ROW_SHIFT = 56
@@ -100,7 +100,7 @@ class ShapesDisagreeError(Exception):
     """The `ast` tree does not mirror the libcst tree here."""
 
 
-_DISAGREEMENTS = (ShapesDisagreeError, AttributeError, IndexError, TypeError, KeyError)
+DISAGREEMENTS = (ShapesDisagreeError, AttributeError, IndexError, TypeError, KeyError)
 
 
 class _Table(dict[type[cst.CSTNode], Callable[[Any, Any], Any]]):
@@ -141,7 +141,7 @@ class Lowering:
 
     def lower(self, mirror: ast.Module | None) -> ModuleFacts:
         """Lower the module; `mirror` is None where `ast` cannot parse it."""
-        statements = _flatten(self._module.body)
+        statements = flatten(self._module.body)
         mirrors: Iterable[Mirror] = UNPLACED
         if mirror is not None and len(mirror.body) == len(statements):
             mirrors = mirror.body
@@ -151,9 +151,9 @@ class Lowering:
             row, lowered = self._unit(statement, its_mirror)
             if lowered is not None:
                 rows.append(row)
-                lines.append(_dump(lowered))
-        if any(_BACKWARD in line for line in lines):
-            self._mentions.add(_BACKWARD)
+                lines.append(dump_statement(lowered))
+        if any(BACKWARD in line for line in lines):
+            self._mentions.add(BACKWARD)
         facts = ModuleFacts(
             tuple(self._functions),
             tuple(rows),
@@ -171,7 +171,7 @@ class Lowering:
             before = len(self._functions), len(self._imports), set(self._mentions)
             try:
                 return self._placed_unit(node, mirror)
-            except _DISAGREEMENTS:
+            except DISAGREEMENTS:
                 functions, imports, self._mentions = before
                 del self._functions[functions:], self._bodies[functions:], self._imports[imports:]
         self._spans = self._printed()
@@ -266,7 +266,7 @@ class Lowering:
 
     def _pairs(self, suite: Any, mirrors: Mirror) -> Iterator[tuple[cst.CSTNode, Mirror]]:
         """The statements of a suite with their mirrors, while the suite's indentation is noted."""
-        statements = _flatten(suite.body)
+        statements = flatten(suite.body)
         if mirrors is not UNPLACED and len(mirrors) != len(statements):
             raise ShapesDisagreeError
         indented = suite.__class__ is cst.IndentedBlock
@@ -481,9 +481,9 @@ class Lowering:
         self._bodies.append("[]")
         try:
             block = self._block(node.body, mirror.body)
-            self._bodies[index] = _dump_block(block)
-            if _BACKWARD in self._bodies[index]:
-                self._mentions.add(_BACKWARD)
+            self._bodies[index] = dump_block(block)
+            if BACKWARD in self._bodies[index]:
+                self._mentions.add(BACKWARD)
             self._functions[index] = FunctionSummary(summary.qualname, summary.row, frozenset(self._mentions))
             return index, self._yields
         finally:
@@ -866,7 +866,7 @@ class Lowering:
         return code.Walrus(target, self._lower(node.value, mirror.value), self._at(node, mirror))
 
 
-def _flatten(body: Iterable[cst.CSTNode]) -> list[cst.CSTNode]:
+def flatten(body: Iterable[cst.CSTNode]) -> list[cst.CSTNode]:
     """The statements of a body, those that share a line one by one."""
     statements: list[cst.CSTNode] = []
     node: Any
@@ -984,26 +984,26 @@ _TOO_DEEP = code.Evaluate(code.Opaque("too deep", 0), 0)
 _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
-def _dump(node: code.Statement) -> str:
+def dump_statement(node: code.Statement) -> str:
     """One line of JSON for a statement, or for a placeholder where it nests too deep to be read back."""
     try:
         line = _encode(node)
     except RecursionError:
         return _encode(_TOO_DEEP)
-    return line if _depth(line) <= DEEPEST_CODE else _encode(_TOO_DEEP)
+    return line if depth_of(line) <= DEEPEST_CODE else _encode(_TOO_DEEP)
 
 
-def _dump_block(block: code.Block) -> str:
+def dump_block(block: code.Block) -> str:
     try:
         line = _encode(block)
     except RecursionError:
         line = ""
-    if line and _depth(line) <= DEEPEST_CODE:
+    if line and depth_of(line) <= DEEPEST_CODE:
         return line
-    return f"[{','.join(map(_dump, block))}]"
+    return f"[{','.join(map(dump_statement, block))}]"
 
 
-def _depth(line: str) -> int:
+def depth_of(line: str) -> int:
     """How deep the arrays of a line of JSON nest, or an upper bound that is not too deep; brackets inside strings may
     blur it a little."""
     opened = line.count("[")
