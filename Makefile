@@ -1,4 +1,5 @@
-# Everything here needs Python 3.11 or newer with venv and pip, and nothing else; `make` alone lists the targets.
+# Everything here needs Python 3.11 or newer with venv and pip; what concerns the editor extension needs Node 20 with npm
+# besides. `make` alone lists the targets.
 
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -17,11 +18,14 @@ TORCH := 2.13.0
 CORPUS ?=
 LABELS ?= ../shared/corpus
 
+# Platforms to build the editor extension for: linux-x64, linux-arm64, darwin-arm64, win32-x64, ...
+TARGETS := linux-x64
+
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: help
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.* ## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand --tabs=10
+	@sed -n 's/^\([a-z-]*\):.* ## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand --tabs=10
 
 .PHONY: demo
 demo: $(VENV)/.stamp-package ## lint examples/ and show what the fixes would change (no torch needed)
@@ -32,12 +36,19 @@ demo: $(VENV)/.stamp-package ## lint examples/ and show what the fixes would cha
 	@echo; echo "Lint your own code: $(BIN)/trainlint PATH"
 
 .PHONY: test
-test: $(VENV)/.stamp-test ## check formatting, style and types, and run all tests
+test: $(VENV)/.stamp-test node_modules/.stamp ## check formatting, style and types, and run all tests
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/mypy extension
 	$(BIN)/python docs/build_pages.py --check
+	npm run --silent check
+	npm run --silent test
 	$(BIN)/python -m pytest
+
+.PHONY: vsix
+vsix: $(VENV)/.stamp-package node_modules/.stamp ## build and check the editor extension, dist/*.vsix, for TARGETS
+	$(BIN)/python extension/scripts/build_vsix.py $(TARGETS)
 
 .PHONY: docs
 docs: $(VENV)/.stamp-package ## write the pages of the rules and of the configuration
@@ -60,7 +71,7 @@ corpus-is-given:
 
 .PHONY: clean
 clean: ## remove the environment, the caches and what the examples wrote
-	rm -rf $(VENV) .trainlint_cache .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist out
+	rm -rf $(VENV) node_modules .trainlint_cache .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist out
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Each stamp says that the environment holds what is named; it is made anew when the dependencies may have changed.
@@ -79,6 +90,11 @@ $(VENV)/.stamp-venv:
 	fi; \
 	echo "creating $(VENV) with $$("$$python" --version)"; \
 	"$$python" -m venv $(VENV)
+	@touch $@
+
+node_modules/.stamp: package.json package-lock.json
+	@command -v npm > /dev/null || { echo "the editor extension needs Node 20 or newer with npm" >&2; exit 1; }
+	npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
 
 $(VENV)/.stamp-package: $(VENV)/.stamp-venv pyproject.toml
