@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Sequence
 
 import pytest
@@ -18,6 +19,7 @@ from trainlint.fixes.recipe import (
     Fix,
     GuardStatement,
     RemoveStatement,
+    RemoveText,
     ReplaceExpression,
     SetArgument,
 )
@@ -149,6 +151,25 @@ def _calls(text: str, name: str) -> list[Site]:
     index = LineIndex(text)
     spans = [index.span(*found.span()) for found in re.finditer(rf"\b{name}\([^()]*\)", text)]
     return [Site(PATH, span.row, span.column, span.end_row, span.end_column, "") for span in spans]
+
+
+def test_comments_by_the_thousand_are_removed_in_time_that_grows_with_their_number() -> None:
+    def seconds(count: int) -> float:
+        text, sites = marked("def f():\n" + "    a  «# b»\n" * count)
+        started = time.process_time()
+        assert apply_fixes(text, [fix_of(RemoveText(site)) for site in sites]).text == "def f():\n" + "    a\n" * count
+        return time.process_time() - started
+
+    few = seconds(500)
+    assert seconds(4_000) < 4 * 8 * few
+
+
+def test_a_fix_that_changes_places_far_apart_clashes_at_each_of_them() -> None:
+    text, [first, second, third] = marked("«f(a)»\n«g(b)»\n«h(c)»\n")
+    ends = fix_of(SetArgument(first, "k", "1"), SetArgument(third, "k", "1"))
+    fixes = [ends, fix_of(SetArgument(second, "k", "1")), fix_of(ReplaceExpression(third, "i()"))]
+    applied = apply_fixes(text, fixes)
+    assert applied == Applied("f(a, k=1)\ng(b, k=1)\nh(c, k=1)\n", (0, 1), ((2, "another fix changes the same code"),))
 
 
 def test_fixes_of_the_same_call_converge_over_several_rounds() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from marks import fix_of, fixed, marked
 
+from trainlint.fixes.apply import apply_fixes
 from trainlint.fixes.edits import CannotFix, apply_edits
 from trainlint.fixes.realize import realize
 from trainlint.fixes.recipe import DropImport, EnsureImport, RemoveStatement, ReplaceExpression
@@ -189,6 +190,35 @@ DROP = {name: (pair[0], pair[1].replace("«", "").replace("»", "")) for name, p
 @pytest.mark.parametrize(("before", "after"), DROP.values(), ids=DROP)
 def test_drop_import_of_a_name(before: str, after: str) -> None:
     assert fixed(before, lambda site: DropImport(site, "m", "a")) == after
+
+
+SEVERAL = {
+    "of the standard library, above the first group": (
+        "import torch\n\n«a»\n",
+        [("os", None), ("math", None)],
+        "import math\nimport os\n\nimport torch\n\na\n",
+    ),
+    "whole modules before names": (
+        "import torch\n«a»\n",
+        [("math", "pi"), ("os", None), ("math", "pi")],
+        "import os\nfrom math import pi\n\nimport torch\na\n",
+    ),
+    "into a file without imports": ("«a»\n", [("os", None), ("math", None)], "import math\nimport os\n\na\n"),
+    "of both groups, into a file without imports": (
+        "«a»\n",
+        [("torch", None), ("os", None), ("numpy", None)],
+        "import os\n\nimport numpy\nimport torch\n\na\n",
+    ),
+    "CRLF": ("«a»\r\n", [("os", None), ("math", None)], "import math\r\nimport os\r\n\r\na\r\n"),
+}
+
+
+@pytest.mark.parametrize(("before", "imports", "after"), SEVERAL.values(), ids=SEVERAL)
+def test_several_imports_form_one_group(before: str, imports: list[tuple[str, str | None]], after: str) -> None:
+    text, [site] = marked(before)
+    recipes = [EnsureImport(site, module, name) for module, name in imports]
+    assert apply_edits(text, realize(fix_of(*recipes), text)) == after
+    assert apply_fixes(text, [fix_of(recipe) for recipe in recipes]).text == after
 
 
 DROP_MODULE = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from marks import fix_of, fixed, marked
 
@@ -13,10 +15,12 @@ from trainlint.fixes.recipe import (
     GuardStatement,
     InsertAtStartOfLoop,
     InsertBefore,
+    Recipe,
     RemoveStatement,
     RemoveText,
     SetArgument,
 )
+from trainlint.semantics.context import Site
 
 REMOVE = {
     "a row": ("a\n«f()»  # why\nb\n", "a\nb\n"),
@@ -263,6 +267,7 @@ TEXT = {
     "last row": ("a\n«# b»", "a\n"),
     "comment in a call": ("f(\n    a,  «# b»\n)\n", "f(\n    a,\n)\n"),
     "CRLF": ("a  «# b»\r\nc\r\n", "a\r\nc\r\n"),
+    "before another comment on its row": ("a  «# b »# c\n", "a  # c\n"),
     "file of comments": ("# a\n«# b»\n", "# a\n"),
 }
 
@@ -272,10 +277,50 @@ def test_remove_text(before: str, after: str) -> None:
     assert fixed(before, RemoveText) == after
 
 
-@pytest.mark.parametrize("source", ["«a»\n", "'# «b»'\n", "«a  # b»\n", '"""\n«# a»\n"""\n'])
+@pytest.mark.parametrize("source", ["«a»\n", "a  «#» b\n", "'# «b»'\n", "«a  # b»\n", '"""\n«# a»\n"""\n'])
 def test_remove_text_touches_comments_only(source: str) -> None:
     with pytest.raises(CannotFix):
         fixed(source, RemoveText)
+
+
+PAGES = {
+    "argument on the row": ("def f():\n\f    «g(a)»\n    b\n", "argument", "def f():\n\f    g(a, k=1)\n    b\n"),
+    "argument below": (
+        "def f():\n    a\n  \f    b\n    «g(a)»\n",
+        "argument",
+        "def f():\n    a\n  \f    b\n    g(a, k=1)\n",
+    ),
+    "row of its own is guarded": (
+        "def f():\n    a\n\f    «g(a)»\n    b\n",
+        "guard",
+        "def f():\n    a\n\f    if c:\n        g(a)\n    b\n",
+    ),
+    "row within what is guarded": (
+        "«for a in b:\n    d\n\f    e»\nf\n",
+        "guard",
+        "if c:\n    for a in b:\n        d\n\f        e\nf\n",
+    ),
+    "row of a string within what is guarded": (
+        "«for a in b:\n    d = '''\n\f  e'''»\n",
+        "guard",
+        "if c:\n    for a in b:\n        d = '''\n\f  e'''\n",
+    ),
+    "top level": ("a\n\f«g(a)»\nb\n", "guard", "a\n\fif c:\n    g(a)\nb\n"),
+    "row is removed": ("if a:\n    b\n\f    «g(a)»\n    c\n", "remove", "if a:\n    b\n\f    c\n"),
+    "row before which one is inserted": ("\f«g(a)»\nb\n", "insert", "\fs()\ng(a)\nb\n"),
+    "blank row": ("def f():\n    a\n\f\n    «g(a)»\n", "argument", "def f():\n    a\n\f\n    g(a, k=1)\n"),
+}
+ON_PAGES: dict[str, Callable[[Site], Recipe]] = {
+    "argument": lambda site: SetArgument(site, "k", "1"),
+    "guard": lambda site: GuardStatement(site, "c"),
+    "remove": RemoveStatement,
+    "insert": lambda site: InsertBefore(site, "s()"),
+}
+
+
+@pytest.mark.parametrize(("before", "recipe", "after"), PAGES.values(), ids=PAGES)
+def test_a_form_feed_before_code_stays_where_the_row_begins(before: str, recipe: str, after: str) -> None:
+    assert fixed(before, ON_PAGES[recipe]) == after
 
 
 def test_recipes_combine_in_one_fix() -> None:

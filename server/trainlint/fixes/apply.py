@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_right, insort
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from trainlint.fixes.edits import CannotFix, TextEdit, apply_edits, conflict
 from trainlint.fixes.guards import merge_guards
-from trainlint.fixes.imports import drop_import
+from trainlint.fixes.imports import drop_import, side_by_side
 from trainlint.fixes.realize import Realized, carry_out
 from trainlint.fixes.recipe import Fix
 from trainlint.fixes.tree import parse
@@ -52,17 +53,43 @@ class _Candidate:
         """By the place of the first change, imports left aside."""
         return (min((edit.start for edit in self.realized.edits), default=0), self.index)
 
-    def clashes(self, other: _Candidate) -> bool:
-        """Whether the two get in each other's way; rows of imports may stand at one place in any order."""
-        return (
-            any(conflict(one, two) for one in self.realized.edits for two in other.realized.edits)
-            or _cut_into(self.realized.edits, other.realized.imports)
-            or _cut_into(other.realized.edits, self.realized.imports)
+
+class _Taken:
+    """The edits of the candidates that were taken: in order, and apart from each other."""
+
+    def __init__(self) -> None:
+        self._edits: list[TextEdit] = []
+        self._imports: list[int] = []
+        """Where rows of imports are inserted, in order."""
+
+    def clashes(self, candidate: _Candidate) -> bool:
+        """Whether the candidate gets in the way of one that was taken; rows of imports may stand at one place in any
+        order, but in no code that is replaced."""
+        realized = candidate.realized
+        return any(self._meets(edit) or self._replaces_an_import(edit) for edit in realized.edits) or any(
+            edit.start < added.start < edit.end for added in realized.imports for edit in self._near(added)
         )
 
+    def add(self, candidate: _Candidate) -> None:
+        for edit in candidate.realized.edits:
+            insort(self._edits, edit)
+        for added in candidate.realized.imports:
+            insort(self._imports, added.start)
 
-def _cut_into(edits: Sequence[TextEdit], imports: Sequence[TextEdit]) -> bool:
-    return any(edit.start < added.start < edit.end for edit in edits for added in imports)
+    def _meets(self, edit: TextEdit) -> bool:
+        return any(conflict(edit, other) for other in self._near(edit))
+
+    def _near(self, edit: TextEdit) -> Iterator[TextEdit]:
+        """The edits that overlap or touch this one."""
+        after = bisect_right(self._edits, edit.end, key=lambda other: other.start)
+        for index in range(after - 1, -1, -1):
+            if self._edits[index].end < edit.start:
+                break
+            yield self._edits[index]
+
+    def _replaces_an_import(self, edit: TextEdit) -> bool:
+        index = bisect_right(self._imports, edit.start)
+        return index < len(self._imports) and self._imports[index] < edit.end
 
 
 def apply_fixes(text: str, fixes: Sequence[Fix]) -> Applied:
@@ -119,17 +146,19 @@ def _candidates(text: str, fixes: Sequence[Fix], skipped: dict[int, str]) -> lis
 def _compatible(candidates: Sequence[_Candidate], skipped: dict[int, str]) -> list[_Candidate]:
     """The candidates that can be applied together."""
     taken: list[_Candidate] = []
+    edits = _Taken()
     for candidate in candidates:
-        if any(candidate.clashes(other) for other in taken):
+        if edits.clashes(candidate):
             skipped[candidate.index] = "another fix changes the same code"
         else:
             taken.append(candidate)
+            edits.add(candidate)
     return taken
 
 
 def _all_edits(candidates: Sequence[_Candidate]) -> list[TextEdit]:
     """The edits of all candidates, with equal imports merged; imports come first at their place."""
-    imports = dict.fromkeys(edit for candidate in candidates for edit in candidate.realized.imports)
+    imports = side_by_side(edit for candidate in candidates for edit in candidate.realized.imports)
     return [*imports, *(edit for candidate in candidates for edit in candidate.realized.edits)]
 
 

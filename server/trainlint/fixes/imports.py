@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
 
 from trainlint.fixes.commas import CommaList, Item
-from trainlint.fixes.edits import CannotFix, Draft, Range, TextEdit
+from trainlint.fixes.edits import CannotFix, Draft, Range, TextEdit, in_order
 from trainlint.fixes.recipe import DropImport, EnsureImport
 from trainlint.fixes.statements import remove_statement
 from trainlint.fixes.tree import Tree, line_end, newline_at, parse
 
 _KEPT_UNUSED = re.compile(r"#.*\b(?:noqa(?!:)|noqa:.*\bF401)\b", re.IGNORECASE)
 _SCOPES: tuple[type[cst.CSTNode], ...] = (cst.FunctionDef, cst.Lambda, cst.ClassDef)
+_BLANK_ROW_AT_END = re.compile(r"(\r\n|\r|\n)\1\Z")
 _NOT_LOOKED_INTO = (cst.FunctionDef, cst.ClassDef, cst.Lambda, cst.Import, cst.ImportFrom)
 
 
@@ -279,6 +281,36 @@ def _above_attached_comments(tree: Tree, statement: cst.CSTNode) -> int:
             break
         attached = above
     return attached if tree.text[:attached].strip() else at
+
+
+def side_by_side(imports: Iterable[TextEdit]) -> list[TextEdit]:
+    """The edits of imports without repetition; those that open a group at one place become one group there, in order.
+
+    Each comes with the blank row below it that it needs when it is alone.
+    """
+    found = list(dict.fromkeys(imports))
+    opening = [edit for edit in found if _opens_a_group(edit)]
+    if len(opening) < 2:
+        return found
+    merged = [edit for edit in found if not _opens_a_group(edit)]
+    for at, edits in groupby(in_order(opening), key=lambda edit: edit.start):
+        rows = sorted((edit.content for edit in edits), key=_place_in_group)
+        content = ""
+        for row, below in zip(rows, [*rows[1:], ""], strict=True):
+            joined = below and _place_in_group(row)[0] == _place_in_group(below)[0]
+            content += _BLANK_ROW_AT_END.sub(r"\1", row) if joined else row
+        merged.append(TextEdit(at, at, content))
+    return in_order(merged)
+
+
+def _opens_a_group(edit: TextEdit) -> bool:
+    return _BLANK_ROW_AT_END.search(edit.content) is not None
+
+
+def _place_in_group(row: str) -> tuple[bool, bool, str]:
+    """The order of import rows: the standard library's first, and of each group `import a` before `from a import b`."""
+    word, module = row.split()[:2]
+    return not _is_standard(module), word == "from", module
 
 
 # ----------------------------------------------------------------------------------------------------------- dropping

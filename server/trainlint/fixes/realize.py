@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ from trainlint.fixes.arguments import remove_argument, rewrite_call, set_argumen
 from trainlint.fixes.edits import CannotFix, Draft, Range, TextEdit, moved
 from trainlint.fixes.expressions import replace_by_part, replace_expression
 from trainlint.fixes.guards import merge_guards
-from trainlint.fixes.imports import drop_import, ensure_import
+from trainlint.fixes.imports import drop_import, ensure_import, side_by_side
 from trainlint.fixes.recipe import (
     AccumulateOnDevice,
     Applicability,
@@ -43,6 +44,7 @@ from trainlint.fixes.statements import (
 )
 from trainlint.fixes.tree import EXPRESSION, Tree, line_end, line_index, line_start
 from trainlint.semantics.context import Site
+from trainlint.source.lexing import Comment
 from trainlint.source.positions import Span
 
 
@@ -65,7 +67,7 @@ def realize(fix: Fix, text: str) -> tuple[TextEdit, ...]:
     """
     realized = carry_out(fix, text)
     draft = Draft(text)
-    _apply(draft, (*realized.imports, *realized.edits))
+    _apply(draft, (*side_by_side(realized.imports), *realized.edits))
     draft.apply(merge_guards(draft.text, draft.edits()))
     for recipe in realized.drops:
         draft.apply(drop_import(draft.text, recipe))
@@ -91,7 +93,7 @@ def carry_out(fix: Fix, text: str) -> Realized:
     others = [recipe for recipe in fix.recipes if not isinstance(recipe, EnsureImport | DropImport)]
     drops = [recipe for recipe in fix.recipes if isinstance(recipe, DropImport)]
     return Realized(
-        imports=tuple(dict.fromkeys(imports)),
+        imports=tuple(imports),
         edits=_carried_out(others, text),
         # The imports of a package's `__init__` are there for other modules.
         drops=tuple(recipe for recipe in drops if recipe.anywhere.path.name != "__init__.py"),
@@ -108,14 +110,22 @@ def _carried_out(recipes: Sequence[Recipe], text: str) -> tuple[TextEdit, ...]:
     places: list[list[Range | None]] = [[_place(text, site) for site in _sites(recipe)] for recipe in recipes]
     for index, recipe in enumerate(recipes):
         known = _known(places[index])
-        tree = Tree.around(draft.text, known[0])
-        if isinstance(recipe, AccumulateOnDevice):
-            tree = tree_of_names(tree, known[0])
-        edits = _edits(tree, recipe, known)
-        tree.verify(edits)
+        edits = _verified_edits(draft.text, recipe, known)
         _apply(draft, edits)
         places = [[place and moved(place, edits) for place in group] for group in places]
     return draft.edits()
+
+
+def _verified_edits(text: str, recipe: Recipe, places: list[Range]) -> list[TextEdit]:
+    """The edits of one recipe, which leave code that parses."""
+    if isinstance(recipe, RemoveText):
+        return _remove_comment(text, places[0])
+    tree = Tree.around(text, places[0])
+    if isinstance(recipe, AccumulateOnDevice):
+        tree = tree_of_names(tree, places[0])
+    edits = _edits(tree, recipe, places)
+    tree.verify(edits)
+    return edits
 
 
 def _apply(draft: Draft, edits: Sequence[TextEdit]) -> None:
@@ -190,21 +200,30 @@ def _edits(tree: Tree, recipe: Recipe, places: list[Range]) -> list[TextEdit]:
             return insert_at_start_of_loop(tree, place, recipe.source)
         case DecorateFunction():
             return decorate_function(tree, place, recipe.decorator)
-        case RemoveText():
-            return _remove_comment(tree, place)
-        case EnsureImport() | DropImport():
-            raise AssertionError("imports are no edits of one statement")
+        case EnsureImport() | DropImport() | RemoveText():
+            raise AssertionError("neither imports nor comments are edits of one statement")
 
 
-def _remove_comment(tree: Tree, place: Range) -> list[TextEdit]:
-    """Remove a comment or a part of one; with it the whitespace, or the row, that nothing else is left on."""
-    comments = [tree.whole(node) for node in tree.nodes(cst.Comment)]
-    if not any(here.start <= place.start and place.end <= here.end for here in comments):
+def _remove_comment(text: str, place: Range) -> list[TextEdit]:
+    """Remove a comment or a part of one; with it the whitespace, or the row, that nothing else is left on.
+
+    What is left of the comment must be one, so that the code stays as it is: there is nothing to parse.
+    """
+    comments = line_index(text).lexed.comments
+    found = bisect_right(comments, place.start, key=lambda comment: comment.start)
+    comment = comments[found - 1] if found else None
+    if comment is None or place.end > comment.end or not _leaves_a_comment(text, place, comment):
         raise CannotFix("it is no longer in a comment")
-    start, end = line_start(tree.text, place.start), line_end(tree.text, place.end)
-    before, after = tree.text[start : place.start], tree.text[place.end : end]
+    start, end = line_start(text, place.start), line_end(text, place.end)
+    before, after = text[start : place.start], text[place.end : end]
     if after.strip():
         return [TextEdit(*place, "")]
     if not before.strip():
         return [TextEdit(start, end, "")]
     return [TextEdit(start + len(before.rstrip()), place.end + len(after.rstrip("\r\n")), "")]
+
+
+def _leaves_a_comment(text: str, place: Range, comment: Comment) -> bool:
+    """Whether what is left of a comment is one, or nothing."""
+    rest = text[place.end : comment.end].lstrip()
+    return place.start > comment.start or not rest or rest.startswith("#")

@@ -31,6 +31,8 @@ COMPOUND_STATEMENT: type[cst.BaseCompoundStatement] = cst.BaseCompoundStatement 
 _CONTINUES_STATEMENT = re.compile(r"(?:else|elif|except|finally)\b")
 _FIRST_INDENTATION = re.compile(r":[ \t]*(?:#[^\r\n]*)?(?:\r\n?|\n)([ \t]+)[^\s#]")
 _LINE_END = re.compile(r"\r\n?|\n")
+_PAGE_BREAK = re.compile(r"[ \t\f]*\f(?=[ \t]*[^\s])")
+"""A form feed before the code of a row, with what stands before it. Python counts the indentation from there."""
 _BLANK_OR_COMMENT = re.compile(r"[ \t\f]*(?:#[^\r\n]*)?(?:\r\n?|\n|\Z)")
 
 
@@ -76,6 +78,38 @@ class _Recorder(CodegenState):
         self.inner[node] = Range(start, end)
 
 
+class _WithoutPageBreaks:
+    """A source without the form feeds that stand before code, which libcst parses and does not print."""
+
+    def __init__(self, source: str) -> None:
+        self.text = source
+        self._breaks: list[int] = []
+        """Offsets in the text from which on one more of the removed stretches is missing."""
+        self._missing = [0]
+        """How much is missing before the first of them, and from each of them on."""
+        if "\f" in source:
+            self._remove(source)
+
+    def _remove(self, source: str) -> None:
+        edits = []
+        for start in _logical_line_starts(source):
+            found = _PAGE_BREAK.match(source, start)
+            if found is not None:
+                edits.append(TextEdit(start, found.end(), ""))
+                self._breaks.append(start - self._missing[-1])
+                self._missing.append(self._missing[-1] + found.end() - start)
+        self.text = apply_edits(source, edits)
+
+    def in_source(self, places: dict[cst.CSTNode, Range]) -> dict[cst.CSTNode, Range]:
+        """Places in the text as places in the source, where rows begin after their form feeds."""
+        if not self._breaks:
+            return places
+        return {node: Range(self._offset(place.start), self._offset(place.end)) for node, place in places.items()}
+
+    def _offset(self, offset: int) -> int:
+        return offset + self._missing[bisect_right(self._breaks, offset)]
+
+
 class Tree:
     """A parsed stretch of `text`, whole top-level statements. All places are offsets into the whole text."""
 
@@ -84,17 +118,18 @@ class Tree:
         self.text = text
         self.part = part
         source = text[part.start : part.end]
-        self.module = parse(source)
+        kept = _WithoutPageBreaks(source)
+        self.module = parse(kept.text)
         recorder = _Recorder(self.module)
         try:
             self.module._codegen(recorder)
         except RecursionError as error:
             raise CannotFix("the statement nests too deep") from error
         # A carriage return alone at the very end is the one thing that libcst is known not to print.
-        if "".join(recorder.tokens).removesuffix("\r") != source.removesuffix("\r"):
+        if "".join(recorder.tokens).removesuffix("\r") != kept.text.removesuffix("\r"):
             raise CannotFix("the statement is written in a way that its syntax tree does not keep")
-        self._inner = recorder.inner
-        self._whole = recorder.whole
+        self._inner = kept.in_source(recorder.inner)
+        self._whole = kept.in_source(recorder.whole)
         self._parents = recorder.parents
 
     @staticmethod
@@ -205,7 +240,8 @@ class Tree:
     def inner_line_starts(self, place: Range) -> list[int]:
         """Where rows start within `place`, but for the first one and for rows that start inside a string."""
         strings = self.strings(place)
-        starts = (end.end() for end in _LINE_END.finditer(self.text, place.start, place.end))
+        ends = (end.end() for end in _LINE_END.finditer(self.text, place.start, place.end))
+        starts = [_after_page_break(self.text, end) for end in ends]
         return [start for start in starts if not any(string.start < start < string.end for string in strings)]
 
     # ------------------------------------------------------------------------------------------------ verification
@@ -276,20 +312,26 @@ def line_index(text: str) -> LineIndex:
     return LineIndex(text)
 
 
+def _logical_line_starts(text: str) -> Iterator[int]:
+    """Offsets at which rows start that continue no other row; the last one may be the end of the text."""
+    yield 0
+    for end in line_index(text).lexed.line_ends:
+        line = _LINE_END.match(text, end)
+        if line is not None:
+            yield line.end()
+
+
 @lru_cache(maxsize=4)
 def _top_level_starts(text: str) -> list[int]:
     """Offsets at which top-level statements start, decorators included."""
     starts: list[int] = []
     decorated = False
-    at = 0
-    for end in line_index(text).lexed.line_ends:
+    for at in _logical_line_starts(text):
         first = text[at : at + 1]
         if first and first not in " \t\f#\r\n\\" and not _CONTINUES_STATEMENT.match(text, at):
             if not decorated:
                 starts.append(at)
             decorated = first == "@"
-        line = _LINE_END.match(text, end)
-        at = line.end() if line else end
     return starts
 
 
@@ -302,10 +344,18 @@ def top_level_part(text: str, place: Range) -> Range:
 
 
 def line_start(text: str, offset: int) -> int:
-    """Offset of the first character of the row at `offset`; the two characters of a CRLF belong to one row."""
+    """Offset of the first character of the row at `offset`, the two characters of a CRLF belonging to one row; in a row
+    of code that starts with a form feed, what comes after it."""
     if offset and text[offset - 1 : offset + 1] == "\r\n":
         offset -= 1
-    return max(text.rfind("\n", 0, offset), text.rfind("\r", 0, offset)) + 1
+    start = max(text.rfind("\n", 0, offset), text.rfind("\r", 0, offset)) + 1
+    after = _after_page_break(text, start)
+    return after if after <= offset else start
+
+
+def _after_page_break(text: str, start: int) -> int:
+    found = _PAGE_BREAK.match(text, start)
+    return start if found is None else found.end()
 
 
 def line_end(text: str, offset: int) -> int:
