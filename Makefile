@@ -69,6 +69,10 @@ corpus-is-given:
 	  echo "usage: make corpus CORPUS=<folder of checked-out repositories> [LABELS=<folder of labels.jsonl and score.py>]" >&2; \
 	  exit 2; }
 
+.PHONY: soundness
+soundness: $(VENV)/.stamp-package ## run linter and fixes over the standard library and ten packages, which pip downloads
+	$(BIN)/python -m tests.soundness
+
 .PHONY: clean
 clean: ## remove the environment, the caches and what the examples wrote
 	rm -rf $(VENV) node_modules .trainlint_cache .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist out
