@@ -28,7 +28,7 @@ PARSER = ("libcst", "trainlint.semantics.extract")
 MODELS = ("pydantic",)
 RULES = ("trainlint_rules", "trainlint.semantics.link", "trainlint.lint.rule", "trainlint.probe")
 SEVERAL_PROCESSES = ("multiprocessing.connection",)
-FOR_PEOPLE = ("click", "rich")
+FOR_PEOPLE = ("click", "rich", "watchfiles")
 LOOKED_UP_BEFORE = ("importlib.metadata", "configparser", "difflib")
 
 

@@ -115,6 +115,19 @@ USAGE_MISTAKES = [
     pytest.param(["check", "--config", "trainlint.toml", "--isolated"], "--isolated", id="file, and no files"),
     pytest.param(["check", "--select", "TL2O1"], "TL2O1", id="unknown rule"),
     pytest.param(["check", "--output-file", "no/such/folder/report"], "no/such/folder/report", id="unwritable report"),
+    pytest.param(
+        ["check", "--watch", "-"], "`--watch` cannot be given together with `-`", id="watching standard input"
+    ),
+    pytest.param(
+        ["check", "--watch", "--add-suppressions"],
+        "`--watch` cannot be given together with `--add-suppressions`",
+        id="watching and silencing",
+    ),
+    pytest.param(
+        ["check", "--watch", "--write-baseline", "b.json"],
+        "`--watch` cannot be given together with `--write-baseline`",
+        id="watching and listing",
+    ),
     pytest.param(["explain"], "CODE|NAME", id="explain without a rule"),
     pytest.param(["explain", "TL21"], "there is no rule `TL21`", id="explain an unknown rule"),
     pytest.param(["config", "gone"], "gone: no such file or folder", id="settings of a missing path"),

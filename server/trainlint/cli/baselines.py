@@ -8,7 +8,7 @@ from pathlib import Path
 
 from trainlint.cli.failure import Failure
 from trainlint.cli.outcome import Outcome
-from trainlint.fixes.write import FileChanged, write_atomically
+from trainlint.fixes.write import write_output
 from trainlint.report.baseline import Baseline, BrokenBaseline, Known, as_json, baseline_of, read_baseline
 from trainlint.report.sources import Sources
 
@@ -38,12 +38,7 @@ def save(outcome: Outcome, file: Path) -> None:
     baseline = baseline_of(outcome.result.findings, Sources(outcome.texts), file.absolute().parent)
     data = as_json(baseline).encode("utf-8", "backslashreplace")
     try:
-        if file.is_file():
-            write_atomically(file, data, file.read_bytes())
-        else:
-            file.write_bytes(data)
-    except FileChanged as error:
-        raise Failure(f"`--write-baseline`: {error}; run it again") from error
+        write_output(file, data)
     except OSError as error:
         raise Failure(f"`--write-baseline {file}` cannot be written: {_why(error)}") from error
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from trainlint.cli.check_arguments import CheckArguments, parse, parser
 from trainlint.cli.failure import Failure
@@ -21,8 +21,6 @@ from trainlint.cli.terminal import wants_colour
 
 if TYPE_CHECKING:
     from trainlint.cli.changed import ChangedLines
-    from trainlint.cli.progress import Tell
-    from trainlint.lint.engine import CheckOptions
     from trainlint.lint.result import Result
     from trainlint.report.baseline import Baseline, Known
 
@@ -35,7 +33,23 @@ __all__ = ["main", "parser"]
 
 
 def main(arguments: Sequence[str]) -> int:
-    return _Run(parse(arguments)).status()
+    parsed = parse(arguments)
+    if parsed.watch:
+        _watch(parsed)
+    return _Run(parsed).status()
+
+
+def _watch(arguments: CheckArguments) -> NoReturn:
+    from trainlint.cli.watching import Watch
+
+    def lint() -> Mapping[Path, bytes]:
+        run = _Run(arguments)
+        run.status()
+        return run.written
+
+    paths = [Path(path) for path in arguments.paths]
+    inputs = [file for file in (arguments.baseline,) if file is not None]
+    Watch(lint, paths, arguments.options(), inputs, quiet=arguments.quiet).run()
 
 
 class _Run:
@@ -57,6 +71,8 @@ class _Run:
         """What of the baseline was not found when the files were last linted."""
         self.known = 0
         """Number of findings that the baseline left out then."""
+        self.written: Mapping[Path, bytes] = {}
+        """What was written to files of the project."""
 
     def status(self) -> int:
         """Do it all and return the exit status."""
@@ -78,6 +94,7 @@ class _Run:
             from trainlint.cli.drafts import write
 
             outcome = write(outcome, self._check)
+            self.written = {change.path: change.data for change in outcome.changes}
         self._warn(outcome)
         if arguments.write_baseline is not None:
             from trainlint.cli.baselines import save
@@ -105,7 +122,7 @@ class _Run:
 
         arguments = self.arguments
         with progress_bar(wanted=not arguments.quiet) as tell:
-            result = self._without_known(check(self.paths, self._options(texts, tell)), texts)
+            result = self._without_known(check(self.paths, arguments.options(texts, tell)), texts)
         if self.changed is None:
             return result
         # What is withheld is counted by file, so how much of it lies on changed lines is not known.
@@ -123,26 +140,6 @@ class _Run:
         if not self.arguments.narrowed:
             self.stale = self.baseline.stale(result.findings, sources, result.paths)
         return replace(result, findings=tuple(new))
-
-    def _options(self, texts: Mapping[Path, bytes], tell: Tell | None) -> CheckOptions:
-        from trainlint.lint.engine import CheckOptions
-
-        arguments = self.arguments
-        return CheckOptions(
-            overrides=arguments.overrides,
-            flags=arguments.flags,
-            config_file=arguments.config_file,
-            isolated=arguments.isolated,
-            force_exclude=arguments.force_exclude,
-            cache=arguments.cache,
-            cache_dir=arguments.cache_dir,
-            jobs=arguments.jobs,
-            min_severity=arguments.min_severity,
-            texts=texts,
-            verbose=arguments.verbose,
-            timings=arguments.verbose,
-            progress=tell,
-        )
 
     def _diff(self, outcome: Outcome) -> Iterator[str]:
         from trainlint.fixes.diff import unified
@@ -186,9 +183,13 @@ class _Run:
         if file is None:
             self._report_stream().writelines(pieces)
             return
+        from trainlint.fixes.write import write_output
+
+        data = "".join(pieces).encode("utf-8", "backslashreplace")
         try:
-            with file.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as stream:
-                stream.writelines(pieces)
+            write_output(file, data)
+        except BrokenPipeError:
+            raise
         except OSError as error:
             raise Failure(
                 f"`--output-file {file}` cannot be written: {(error.strerror or str(error)).lower()}"

@@ -6,10 +6,15 @@ import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trainlint.cli.arguments import COLOUR_HELP, CommaSeparated, VerbParser, positive
 from trainlint.cli.failure import Failure
 from trainlint.report.formats import FORMATS, Format
+
+if TYPE_CHECKING:
+    from trainlint.cli.progress import Tell
+    from trainlint.lint.engine import CheckOptions
 
 STANDARD_INPUT = "-"
 LEVELS = ("hint", "info", "warning", "error")
@@ -43,6 +48,7 @@ class CheckArguments:
     format: Format
     output_file: Path | None
     statistics: bool
+    watch: bool
     cache: bool
     cache_dir: Path | None
     jobs: int | None
@@ -54,6 +60,31 @@ class CheckArguments:
     verbose: bool
     colour: str
     """"auto", "always" or "never"."""
+
+    def options(self, texts: Mapping[Path, bytes] | None = None, tell: Tell | None = None) -> CheckOptions:
+        """What they mean to the engine.
+
+        Args:
+            texts: what stands in for what is on disk, by path.
+            tell: is told how far the run is.
+        """
+        from trainlint.lint.engine import CheckOptions
+
+        return CheckOptions(
+            overrides=self.overrides,
+            flags=self.flags,
+            config_file=self.config_file,
+            isolated=self.isolated,
+            force_exclude=self.force_exclude,
+            cache=self.cache,
+            cache_dir=self.cache_dir,
+            jobs=self.jobs,
+            min_severity=self.min_severity,
+            texts=texts or {},
+            verbose=self.verbose,
+            timings=self.verbose,
+            progress=tell,
+        )
 
     @property
     def narrowed(self) -> bool:
@@ -86,6 +117,8 @@ def parse(words: Sequence[str]) -> CheckArguments:
         _check_suppressions(found)
     if found.write_baseline is not None:
         _check_baseline(found)
+    if found.watch:
+        _check_watch(found, paths)
     config_file, overrides = _configuration(found.config or [], found.isolated)
     settings = _settings(found)
     return CheckArguments(
@@ -106,6 +139,7 @@ def parse(words: Sequence[str]) -> CheckArguments:
         format=FORMATS[found.output_format],
         output_file=found.output_file,
         statistics=found.statistics,
+        watch=found.watch,
         cache=not found.no_cache,
         cache_dir=found.cache_dir,
         jobs=found.jobs,
@@ -161,6 +195,7 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
     formats = f"how findings are printed: {', '.join(FORMATS)} (default: full)"
     group.add_argument("--output-format", choices=tuple(FORMATS), default="full", metavar="FORMAT", help=formats)
     group.add_argument("-o", "--output-file", type=Path, metavar="FILE", help="write the report to this file")
+    group.add_argument("-w", "--watch", action="store_true", help="lint again whenever a file changes, until Ctrl-C")
     group.add_argument("--statistics", action="store_true", help="count the findings of each rule instead")
     group.add_argument("-q", "--quiet", action="store_true", help="print findings, and nothing else but errors")
     group.add_argument("-v", "--verbose", action="store_true", help="say what was done, and how long it took")
@@ -224,6 +259,22 @@ def _check_baseline(found: argparse.Namespace) -> None:
     for option, is_given in given.items():
         if is_given:
             raise Failure(f"`--write-baseline` cannot be given together with `{option}`: it lists all that is found")
+
+
+def _check_watch(found: argparse.Namespace, paths: Sequence[str]) -> None:
+    """Refuse what cannot go with `--watch`, which does it again and again.
+
+    Raises:
+        Failure: with the reason.
+    """
+    given = {
+        "-": (STANDARD_INPUT in paths, "standard input does not change"),
+        "--add-suppressions": (found.add_suppressions is not None, "it would silence what you are about to mend"),
+        "--write-baseline": (found.write_baseline is not None, "it would list what you are about to mend"),
+    }
+    for word, (is_given, reason) in given.items():
+        if is_given:
+            raise Failure(f"`--watch` cannot be given together with `{word}`: {reason}")
 
 
 def _settings(found: argparse.Namespace) -> dict[str, object]:

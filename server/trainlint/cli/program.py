@@ -7,6 +7,7 @@ figures are in docs/architecture.md). Each verb is a module with its own parser,
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -17,6 +18,9 @@ FAILED = 2
 """Wrong usage, a broken configuration, or a defect of trainlint."""
 INTERRUPTED = 130
 """What a shell reports for a process that SIGINT ended."""
+
+NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""Errors of writing to a stream, which tell no file name: the disk, or what a user may have of it, is full."""
 
 VERBS = {
     "check": "Lint files and folders (the default verb)",
@@ -48,7 +52,14 @@ def run(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as error:
-        return _report_failure(error)
+        if isinstance(error, OSError) and error.errno in NO_SPACE and error.filename is None:
+            _abandon_standard_output()
+            print(
+                f"trainlint: error: standard output cannot be written: {(error.strerror or str(error)).lower()}",
+                file=sys.stderr,
+            )
+            return FAILED
+        return report_failure(error)
 
 
 def _dispatch(arguments: Sequence[str]) -> int:
@@ -94,7 +105,8 @@ def _overview() -> str:
     )
 
 
-def _report_failure(error: Exception) -> int:
+def report_failure(error: Exception) -> int:
+    """Say on standard error what went wrong, and return the exit status for it."""
     from trainlint.cli.failure import Failure
     from trainlint.config.errors import ConfigError
 
@@ -124,5 +136,5 @@ def _prepare_streams() -> None:
 
 
 def _abandon_standard_output() -> None:
-    """Let nothing more be written: the reader has gone, and the interpreter's last flush would complain about it."""
+    """Let nothing more be written: it cannot be, and the interpreter's last flush would complain about it."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

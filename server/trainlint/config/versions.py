@@ -10,6 +10,8 @@ from typing import TypeAlias
 Release: TypeAlias = tuple[int, int]
 """Major and minor version."""
 
+REQUIREMENTS = "requirements"
+"""The folder of a project that may hold files of requirements."""
 _SIZE_LIMIT = 1024 * 1024
 """Bytes; what is larger is no hand-written list of dependencies."""
 _LAST_MINOR = {0: 4, 1: 13}
@@ -95,9 +97,14 @@ def _requirements(root: Path) -> Iterator[str]:
     """Everything in the project's files that may be a requirement."""
     yield from _of_pyproject(_text(root / "pyproject.toml"))
     yield from _of_setup_cfg(_text(root / "setup.cfg"))
-    for folder, pattern in ((root, "*requirements*.txt"), (root / "requirements", "*.txt")):
-        for file in sorted(folder.glob(pattern)):
-            yield from _text(file).splitlines()
+    for file in requirement_files(root):
+        yield from _text(file).splitlines()
+
+
+def requirement_files(root: Path) -> Iterator[Path]:
+    """The files of a project that list requirements for pip."""
+    for folder, pattern in ((root, "*requirements*.txt"), (root / REQUIREMENTS, "*.txt")):
+        yield from sorted(folder.glob(pattern))
 
 
 def _text(file: Path) -> str:

@@ -221,12 +221,7 @@ class Governance:
     @cached_property
     def resolver(self) -> Resolver:
         """What reads and validates configuration."""
-        from trainlint.config.discovery import Overrides, Resolver
-
-        overrides = Overrides(self.options.config_file, isolated=self.options.isolated)
-        for key, value in self.options.overrides.items():
-            overrides = overrides.with_value(key, value, f"--{key}" if key in self.options.flags else "--config")
-        return Resolver(overrides, self.working_directory)
+        return resolver_of(self.options, self.working_directory)
 
     def _file_in(self, folder: Path) -> Path | None:
         if self.options.config_file is not None or self.options.isolated:
@@ -243,6 +238,16 @@ class Governance:
             cache = self._cache_of(project_root(file.parent if file is not None else folder))
             self._by_file[file] = Governing(self, folder, file, cache)
         return self._by_file[file]
+
+
+def resolver_of(options: CheckOptions, working_directory: Path) -> Resolver:
+    """What reads and validates configuration in a run with these options."""
+    from trainlint.config.discovery import Overrides, Resolver
+
+    overrides = Overrides(options.config_file, isolated=options.isolated)
+    for key, value in options.overrides.items():
+        overrides = overrides.with_value(key, value, f"--{key}" if key in options.flags else "--config")
+    return Resolver(overrides, working_directory)
 
 
 def _may_configure(folder: Path) -> bool:

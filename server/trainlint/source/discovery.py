@@ -168,7 +168,8 @@ class _Walk:
     def __init__(self, filters_for: FiltersFor, unreadable: Callable[[Path, str], None]) -> None:
         self.filters_for = filters_for
         self.unreadable = unreadable
-        self.folders = 0
+        self.folders: list[str] = []
+        """Those that were entered."""
 
     def files(self, top: Path) -> Iterator[tuple[str, bool]]:
         """The files below `top`, with whether each is a symbolic link."""
@@ -176,9 +177,9 @@ class _Walk:
         queue = deque([_Folder(str(top), filters, filters.patterns, filters.prefix, _ignores_above(top))])
         while queue:
             folder = queue.popleft()
-            self.folders += 1
+            self.folders.append(folder.path)
             entries = self.entries(folder.path)
-            folder = self.entered(folder, {entry.name for entry in entries}, is_top=self.folders == 1)
+            folder = self.entered(folder, {entry.name for entry in entries}, is_top=len(self.folders) == 1)
             suffixes = folder.filters.suffixes
             for entry in entries:
                 is_folder = entry.is_dir(follow_symlinks=False)
@@ -310,6 +311,26 @@ def context_files(root: Path, filters: Filters | None = None, limit: int = CONTE
     for file, is_link in walk.files(root):
         if not is_link:
             files.append(file)
-        if len(files) >= limit or walk.folders >= _CONTEXT_FOLDER_LIMIT:
+        if len(files) >= limit or len(walk.folders) >= _CONTEXT_FOLDER_LIMIT:
             break
     return _sorted_paths(files)
+
+
+@dataclass(frozen=True, slots=True)
+class Walked:
+    """What a walk came through, as absolute paths."""
+
+    files: frozenset[Path]
+    folders: frozenset[Path]
+
+
+def walked(top: Path, filters_for: FiltersFor, limit: int = CONTEXT_LIMIT) -> Walked:
+    """The files below a folder that may be linted, with the folders that may hold such files; cut short where either
+    are more than `limit`."""
+    walk = _Walk(filters_for, lambda _path, _reason: None)
+    files: set[Path] = set()
+    for file, _ in walk.files(top):
+        files.add(Path(file))
+        if len(files) >= limit or len(walk.folders) >= limit:
+            break
+    return Walked(frozenset(files), frozenset(map(Path, walk.folders)))

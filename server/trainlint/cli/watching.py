@@ -1,0 +1,165 @@
+"""`--watch`: lint, then again whenever something changes that the findings depend on, until Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import NoReturn
+
+from watchfiles import watch as file_changes
+
+from trainlint.cli.failure import Failure
+from trainlint.cli.program import report_failure
+from trainlint.cli.terminal import is_terminal
+from trainlint.lint.engine import CheckOptions
+from trainlint.lint.watched import Watched, watched
+from trainlint.report.paths import shown
+
+QUIET_MS = 50
+"""A run starts once nothing has changed for this long, so that saving many files, or one in steps, makes one run."""
+PATIENCE_MS = 1000
+"""Where changes never pause that long, a run starts after this time all the same."""
+CLEAR_SCREEN = "\x1b[H\x1b[2J"
+
+
+class Watch:
+    """Runs again and again."""
+
+    def __init__(
+        self,
+        lint: Callable[[], Mapping[Path, bytes]],
+        paths: Iterable[Path],
+        options: CheckOptions,
+        inputs: Iterable[Path],
+        *,
+        quiet: bool,
+    ) -> None:
+        """Prepare; nothing is linted yet.
+
+        Args:
+            lint: lints and reports; returns what it wrote, by absolute path.
+            inputs: files besides the code and its configuration that decide about the findings.
+            quiet: whether to say nothing about when and why a run starts.
+        """
+        self._lint = lint
+        self._paths = tuple(paths)
+        self._options = options
+        self._inputs = tuple(inputs)
+        self._quiet = quiet
+        self._written: Mapping[Path, bytes] = {}
+
+    def run(self) -> NoReturn:
+        """Go on until something ends the program: Ctrl-C as KeyboardInterrupt, a closed pipe as BrokenPipeError.
+
+        Raises:
+            Failure: the system cannot watch that many folders.
+        """
+        known: Watched | None = None
+        pending: set[Path] = set()
+        while True:
+            folders = self._watched().folders
+            with closing(_changes_in(folders)) as changes:
+                if next(changes, None) is None:
+                    continue
+                now = self._watched()
+                if now.folders != folders:
+                    continue
+                if known is None:
+                    self._run_once("Linting now and after every change. Ctrl-C ends.")
+                else:
+                    self._run_for(pending | self._foreign(now.differences(known)))
+                known, pending = self._follow(changes, now)
+
+    def _follow(self, changes: Iterable[set[Path]], known: Watched) -> tuple[Watched, set[Path]]:
+        """Run for each change until folders come or go; return the state then, and what changed with them."""
+        for paths in changes:
+            if not any(map(known.may_matter, paths)):
+                continue
+            now = self._watched()
+            # Files that come or go with their folder are not told of; those that are only excluded did not change.
+            direct = paths & (known.files.keys() | now.files.keys())
+            changed = self._foreign(direct or known.came_or_went(now))
+            if now.folders != known.folders:
+                return now, changed
+            known = now
+            self._run_for(changed)
+        raise AssertionError("watching does not end by itself")
+
+    def _watched(self) -> Watched:
+        return watched(self._paths, self._options, self._inputs)
+
+    def _foreign(self, paths: Iterable[Path]) -> set[Path]:
+        """Those of the paths that hold something else than the last run wrote."""
+        return {path for path in paths if path not in self._written or not _holds(path, self._written[path])}
+
+    def _run_for(self, changed: set[Path]) -> None:
+        if not changed:
+            return
+        folder = Path.cwd()
+        first, *others = sorted(shown(path, folder) for path in changed)
+        more = f" and {len(others)} more" if others else ""
+        self._run_once(f"{first}{more} changed.")
+
+    def _run_once(self, reason: str) -> None:
+        """Lint, whatever comes of it: a mistake in a configuration is shown, and may be mended while we watch."""
+        if is_terminal(sys.stdout):
+            print(CLEAR_SCREEN, end="", flush=True)
+        if not self._quiet:
+            print(f"[{time.strftime('%H:%M:%S')}] {reason}", file=sys.stderr)
+        self._written = {}
+        try:
+            self._written = self._lint()
+        except BrokenPipeError:
+            raise
+        except Exception as error:
+            report_failure(error)
+        sys.stdout.flush()
+
+
+def _holds(path: Path, data: bytes) -> bool:
+    try:
+        return path.read_bytes() == data
+    except OSError:
+        return False
+
+
+def _changes_in(folders: Iterable[Path]) -> Generator[set[Path], None, None]:
+    """Yield, several times a second, the paths that changed directly in the folders; from the first time on, nothing
+    is missed. Ends at once if one of the folders has gone in the meantime.
+
+    Folders are watched one by one, so that the system need not watch what is excluded: environments, data.
+
+    Raises:
+        Failure: they cannot be watched.
+    """
+    names = {os.path.realpath(folder): folder for folder in folders}
+    batches = file_changes(
+        *names,
+        watch_filter=None,
+        recursive=False,
+        debounce=PATIENCE_MS,
+        step=QUIET_MS,
+        rust_timeout=QUIET_MS,
+        yield_on_timeout=True,
+        ignore_permission_denied=True,
+    )
+    try:
+        for batch in batches:
+            yield {_named(path, names) for _, path in batch}
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise Failure(
+            f"{len(names)} folders cannot be watched: {str(error).rstrip('.').lower()}; "
+            "WATCHFILES_FORCE_POLLING=1 in the environment does without the system's help"
+        ) from error
+
+
+def _named(path: str, names: Mapping[str, Path]) -> Path:
+    """A path that the system tells, below the folder as it was named: without resolving symbolic links."""
+    folder, name = os.path.split(path)
+    return names[folder] / name if folder in names else Path(path)

@@ -1,0 +1,141 @@
+"""What the answer of a run depends on: the folders and files whose changes call for another run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from trainlint.config.errors import ConfigError
+from trainlint.config.versions import REQUIREMENTS, requirement_files
+from trainlint.lint.engine import CheckOptions
+from trainlint.lint.governing import resolver_of
+from trainlint.source.discovery import (
+    CONFIGURATION_FILES,
+    Filters,
+    default_filters,
+    is_shared_place,
+    project_root,
+    walked,
+)
+
+_GOVERNING_FILES = (*CONFIGURATION_FILES, ".gitignore")
+"""What decides in any folder about the files below it."""
+_SUFFIXES = (".py", ".ipynb", ".toml", ".txt", ".cfg", ".gitignore")
+"""How the names of files end that a run may depend on."""
+
+
+class Stamp(NamedTuple):
+    """What tells one state of a file from another."""
+
+    modified_ns: int
+    size: int
+    inode: int
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """The state of all that a run depends on."""
+
+    folders: frozenset[Path]
+    """Absolute, existing. A change that matters happens directly in one of them."""
+    files: Mapping[Path, Stamp | None]
+    """By absolute path; None for those that are not there."""
+
+    def may_matter(self, path: Path) -> bool:
+        """Whether a change at the path may be one of what is watched. Cheap, and right whenever it says no."""
+        return path in self.files or path.name.endswith(_SUFFIXES) or path in self.folders or os.path.isdir(path)  # noqa: PTH112
+
+    def differences(self, other: Watched) -> set[Path]:
+        """The files whose state is another one, or that one of the two knows alone."""
+        return {path for path, _ in self.files.items() ^ other.files.items()}
+
+    def came_or_went(self, other: Watched) -> set[Path]:
+        """The files that are there, and taken into account, in one of the two only."""
+        return {path for path in self.files.keys() | other.files if self._has(path) is not other._has(path)}
+
+    def _has(self, path: Path) -> bool:
+        return self.files.get(path) is not None
+
+
+def watched(paths: Iterable[Path], options: CheckOptions, inputs: Iterable[Path] = ()) -> Watched:
+    """Look up what linting the named paths depends on: their projects, without what is excluded there, and
+    configuration wherever it lies, broken or not.
+
+    Args:
+        inputs: further files that decide about the outcome.
+    """
+    survey = _Survey(options)
+    for path in paths:
+        survey.add(_absolute(path))
+    survey.files.update(map(_absolute, inputs))
+    return survey.result()
+
+
+class _Survey:
+    def __init__(self, options: CheckOptions) -> None:
+        self.files: set[Path] = set()
+        self.folders: set[Path] = set()
+        self._resolver = resolver_of(options, Path.cwd())
+
+    def add(self, path: Path) -> None:
+        """Take in a named path and the project around it."""
+        folder = path if path.is_dir() else path.parent
+        if folder != path:
+            self.files.add(path)
+        root = project_root(folder)
+        if is_shared_place(root):
+            self.folders.add(root)
+            self.files.update(file for kind in ("*.py", "*.ipynb") for file in root.glob(kind))
+        else:
+            self._walk(root)
+        self.files.update([root / "setup.cfg", *requirement_files(root)])
+        if (root / REQUIREMENTS).is_dir():
+            self.folders.add(root / REQUIREMENTS)
+        if folder == path:
+            self._walk(path)
+        self._filters_for(folder)
+
+    def result(self) -> Watched:
+        beside = {_existing(file.parent) for file in self.files}
+        governing = {folder / name for folder in self.folders for name in _GOVERNING_FILES}
+        stamps = {file: _stamp(file) for file in self.files}
+        stamps |= {file: stamp for file in governing if (stamp := _stamp(file)) is not None}
+        return Watched(frozenset(self.folders | beside), stamps)
+
+    def _walk(self, top: Path) -> None:
+        if top in self.folders:
+            return
+        found = walked(top, self._filters_for)
+        self.files |= found.files
+        self.folders |= found.folders
+
+    def _filters_for(self, folder: Path) -> Filters:
+        """The filters of a folder, with its configuration noted; where that is broken, as if it had none."""
+        try:
+            resolved = self._resolver.of_folder(folder)
+        except ConfigError as error:
+            if error.file is not None:
+                self.files.add(_absolute(error.file))
+            return default_filters(folder)
+        self.files.update(map(_absolute, resolved.files))
+        return resolved.filters
+
+
+def _existing(folder: Path) -> Path:
+    """The folder, or the closest one above it that is there."""
+    return next((above for above in (folder, *folder.parents) if above.is_dir()), Path(folder.anchor))
+
+
+def _stamp(file: Path) -> Stamp | None:
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return Stamp(status.st_mtime_ns, status.st_size, status.st_ino)
+
+
+def _absolute(path: Path) -> Path:
+    return Path(os.path.abspath(path))  # noqa: PTH100, since resolve() follows links
