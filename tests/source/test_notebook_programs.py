@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from trainlint.fixes.edits import apply_edits
+from trainlint.fixes.realize import realize
+from trainlint.fixes.recipe import Applicability, EnsureImport, Fix
+from trainlint.semantics.context import Site
 from trainlint.source.documents import NotParsed, Place, Unreadable, Unwritable, decode
 from trainlint.source.notebooks import Notebook
 
@@ -44,6 +49,23 @@ PROGRAMS = {
     "what a magic returns": (["out = %timeit -o f()"], "out = get_ipython()  #~0~\n"),
     "a question before": (["?print"], "#~0~\n"),
     "a question after": (["torch.nn??\na = 1"], "#~0~\na = 1\n"),
+    "questions of both kinds": (["??x\nfoo.bar?"], "#~0~\n#~1~\n"),
+    "magics without a sign": (["pip install torch\nif a:\n    cd ..\nls = 1"], "#~0~\nif a:\n    pass  #~1~\nls = 1\n"),
+    "names of magics": (["ls - 1\npip\ncd if cd else ls\ncat in ls"], "ls - 1\npip\ncd if cd else ls\ncat in ls\n"),
+    "autoreload": (["%load_ext autoreload\n%autoreload 2"], "#~0~\n#~1~\n"),
+    "a page": (["%%html\n<b>", "%%writefile a.py\nx = ("], ""),
+    "Colab's forms": (
+        ["#@title A { run: 'auto' }\na = 1  #@param {}"],
+        "#@title A { run: 'auto' }\na = 1  #@param {}\n",
+    ),
+    "asynchronous code": (
+        ["async for a in b: pass\nasync with c: pass"],
+        "async for a in b: pass\nasync with c: pass\n",
+    ),
+    "another order of execution": (
+        [code("a = 1") | {"execution_count": 2}, code("b") | {"execution_count": 1}],
+        "a = 1\n#~cell 2~\nb\n",
+    ),
     "a call by a comma": ([",f a b"], "#~0~\n"),
     "a percent sign within an expression": (["a = (b\n  % c)"], "a = (b\n  % c)\n"),
     "a percent sign after a backslash": (["a = b \\\n  % c"], "a = b \\\n  % c\n"),
@@ -70,7 +92,7 @@ PROGRAMS = {
 def test_the_program_of(cells: list[str | dict[str, Any]], program: str) -> None:
     document = opened(*cells)
     assert document.text == program
-    ast.parse(document.text)
+    compile(document.text, "cells", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
 
 
 LANGUAGES: dict[str, tuple[dict[str, Any], bool]] = {
@@ -79,6 +101,10 @@ LANGUAGES: dict[str, tuple[dict[str, Any], bool]] = {
     "ipython's kernel": ({"kernelspec": {"language": "python", "name": "x"}}, True),
     "r": ({"language_info": {"name": "R"}}, False),
     "julia's kernel": ({"kernelspec": {"language": "julia"}}, False),
+    "R in Colab": ({"colab": {}, "kernelspec": {"name": "ir", "display_name": "R"}}, False),
+    "Python in Colab": ({"colab": {}, "kernelspec": {"name": "python3"}}, True),
+    "a version of Julia": ({"kernelspec": {"name": "julia-1.9"}}, False),
+    "Scala on Databricks": ({"application/vnd.databricks.v1+notebook": {"language": "scala"}}, False),
     "odd metadata": ({"language_info": 3, "kernelspec": []}, True),
 }
 
@@ -86,6 +112,30 @@ LANGUAGES: dict[str, tuple[dict[str, Any], bool]] = {
 @pytest.mark.parametrize(("metadata", "is_python"), LANGUAGES.values(), ids=LANGUAGES)
 def test_only_python_is_read(metadata: dict[str, Any], is_python: bool) -> None:
     assert opened("a <- 1", metadata=metadata).text == ("a <- 1\n" if is_python else "")
+
+
+def test_a_magic_of_databricks_makes_a_cell_another_language() -> None:
+    cells = ["%md\n# Title (", "\n%sql\nselect (", "%python\na = 1", "%run ./x\nb = 2"]
+    metadata = {"application/vnd.databricks.v1+notebook": {"language": "python"}}
+    assert opened(*cells, metadata=metadata).text == "#~0~\na = 1\n#~cell 4~\n#~1~\nb = 2\n"
+
+
+def test_many_empty_rows_are_read_in_no_time() -> None:
+    start = time.perf_counter()
+    assert opened("\r\n" * 20_000 + "a = 1").text.endswith("a = 1\n")
+    assert opened(" \r\n" * 20_000 + "!ls").text.endswith("#~0~\n")
+    assert time.perf_counter() - start < 10
+
+
+def test_an_import_at_the_end_of_a_cell_leaves_no_empty_row() -> None:
+    document = opened('"""Doc."""', "loader()")
+    [site] = [Site(document.path, 3, 0, 3, 8, "")]
+    fix = Fix(Applicability.SAFE, "Import it", (EnsureImport(site, "torch"),))
+    fixed = document.encode(apply_edits(document.text, realize(fix, document.text)))
+    assert [cell["source"] for cell in json.loads(fixed)["cells"]] == [
+        ['"""Doc."""\n', "import torch"],
+        ["loader()"],
+    ]
 
 
 def test_rows_are_those_of_cells() -> None:

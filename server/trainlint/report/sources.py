@@ -80,7 +80,8 @@ def placed(document: Document, edits: Iterable[TextEdit]) -> list[PlacedEdit]:
         end = document.within(document.place(*document.index.position(edit.end)), start.cell)
         content = edit.content
         if document.ends_cell(*document.index.position(edit.start)):
-            content = "\n" + content.removesuffix("\n")
+            last = document.line(start.cell, start.row)
+            content = "\n" + (content.rstrip("\n") if last else content.removesuffix("\n"))
         found.append(PlacedEdit(content, _position(start), _position(end), start.cell))
     return found
 

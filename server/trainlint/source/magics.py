@@ -16,8 +16,10 @@ PYTHON_CELLS = frozenset({"capture", "debug", "prun", "time", "timeit", "wandb"}
 
 _CELL_MAGIC = re.compile(r"(?:[ \t]*+(?:\r\n?+|\n))*+[ \t]*%%(\w*)[^\r\n]*(?:\r\n?|\n)?")
 _MARGIN = re.compile(r"(?:[ \t]*+(?:\r\n?+|\n))*+(?:[ \t]+[^\s#]|>>>|In \[[0-9]+\]:)")
-_CANDIDATE = re.compile(r"^[ \t]*[%!?,;/]|\?[ \t]*\r?$|=[ \t]*[!%]", re.MULTILINE)
-_ESCAPED = re.compile(r"[ \t]*(?=[%!?]|[,;/][ \t]*[A-Za-z_]|[^#'\"\r\n?]+\?\??[ \t]*(?:[\r\n]|$))")
+# Magics that IPython runs without their sign as well, where what follows makes no Python of the line.
+_BARE = r"(?:cat|cd|conda|cp|ls|mamba|mkdir|mv|pip|rm|rmdir|uv)[ \t]+(?!(?:and|if|in|is|not|or)\b)(?=[\w~\"']|\.\.)"
+_CANDIDATE = re.compile(rf"^[ \t]*(?:[%!?,;/]|{_BARE})|\?[ \t]*\r?$|=[ \t]*[!%]", re.MULTILINE)
+_ESCAPED = re.compile(rf"[ \t]*(?={_BARE}|[%!?]|[,;/][ \t]*[A-Za-z_]|[^#'\"\r\n?]+\?\??[ \t]*(?:[\r\n]|$))")
 _ASSIGNED = re.compile(r"[ \t]*[A-Za-z_][\w.,:*\[\]\"' \t]*=[ \t]*(?=[!%])")
 _CONTINUED = re.compile(r"[^\r\n]*")
 _LINE_END = re.compile(r"\r\n?|\n")

@@ -21,6 +21,14 @@ def _whole_number(digits: str) -> float:
 
 
 _DECODER = json.JSONDecoder(parse_int=_whole_number)
+_DATABRICKS = "application/vnd.databricks.v1+notebook"
+"""Under which Databricks writes about its own notebooks."""
+_OTHER_KERNEL = re.compile(
+    r"(?:bash|deno|gophernotes|ir|javascript|julia|matlab|octave|rust|scala|xcpp)(?![a-z])", re.IGNORECASE
+)
+"""Kernels of other languages, which Colab names without their language."""
+_OTHER_LANGUAGE = re.compile(r"\s*%(?:md|md-sandbox|r|scala|sh|sql)(?!\S)")
+"""What makes a whole cell of Databricks another language; elsewhere such a magic is one row."""
 _SPACE = re.compile(r"[ \t\r\n]*")
 _RAW_LINE = re.compile(r"(?:[^\\]|\\(?!n|u000[aA]).)*+(?:\\n|\\u000[aA])|(?:[^\\]|\\(?!n|u000[aA]).)++", re.DOTALL)
 _ESCAPED_BEYOND_ASCII = re.compile(r"\\u(?!00[0-7])")
@@ -67,7 +75,12 @@ def code_cells(text: str) -> list[CodeCell]:
         return []
     start = _SPACE.match(text).end()  # type: ignore[union-attr]
     cells = [member for member in _members(text, start) if member.key == "cells"][-1]
-    return [cell for number, item in enumerate(_items(text, cells.start), 1) for cell in _code_cell(text, number, item)]
+    found = [
+        cell for number, item in enumerate(_items(text, cells.start), 1) for cell in _code_cell(text, number, item)
+    ]
+    if _DATABRICKS not in (notebook.get("metadata") or ()):
+        return found
+    return [cell for cell in found if not _OTHER_LANGUAGE.match(cell.source)]
 
 
 def _loaded(text: str) -> Any:
@@ -81,12 +94,14 @@ def _is_python(metadata: Any) -> bool:
     """Whether the notebook's kernel runs Python, as far as the metadata tells."""
     if not isinstance(metadata, dict):
         return True
-    for part, key in (("language_info", "name"), ("kernelspec", "language")):
+    for part, key in (("language_info", "name"), ("kernelspec", "language"), (_DATABRICKS, "language")):
         entry = metadata.get(part)
         name = entry.get(key) if isinstance(entry, dict) else None
         if isinstance(name, str):
             return "python" in name.lower()
-    return True
+    kernel = metadata.get("kernelspec")
+    name = kernel.get("name") if isinstance(kernel, dict) else None
+    return not (isinstance(name, str) and _OTHER_KERNEL.match(name))
 
 
 def _code_cell(text: str, number: int, item: _Value) -> Iterator[CodeCell]:

@@ -98,6 +98,8 @@ class Notebook(Document):
             restored = self.masks.restore(piece.removesuffix("\n"), part.masked)
             if restored is None:
                 raise Unwritable("has a magic command in the middle of what would change")
+            if not part.cell.source.endswith(("\n", "\r")):
+                restored = restored.rstrip("\n")  # what parts inserted rows from the next cell is no row of this one
             if part.head + restored != part.cell.source:
                 raw = with_source(raw, part.cell, part.head + restored)
         return (codecs.BOM_UTF8 if self.bom else b"") + raw.encode("utf-8")
