@@ -60,6 +60,14 @@ _LINES = [
     "        deeper(x)",
     "type X = int",
     "print 'x'",
+    "def typed[T](x: T): pass",
+    'x = f"{a["b"]}"',
+    "x = f'{'a'}'",
+    "except A, B:",
+    "f(a=1, b)",
+    "f() = 1",
+    "x = 1 1",
+    "y = (a]",
     'x = "\\N{BAD}"',
 ]
 _ROW = re.compile(r"[^\r\n]*(?:\r\n?|\n|\Z)")

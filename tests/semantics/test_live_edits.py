@@ -178,6 +178,31 @@ def test_an_edit_parses_the_statement_around_it_only(name: str) -> None:
     assert live.parsed <= share * len(PROGRAM)
 
 
+TYPED = {
+    "an open bracket": ("x = self.layer(x)", "x = self.layer(x"),
+    "a bracket too many": ("x = self.layer(x)", "x = self.layer(x))"),
+    "brackets of two kinds": ("x = self.layer(x)", "x = self.layer(x]"),
+    "an open quote": ("x = self.layer(x)", "x = self.layer('x)"),
+    "an attribute without a name": ("x = self.layer(x)", "x = self."),
+    "an assignment without a value": ("    size = 3", "    size ="),
+    "a header without a suite": ("    size = 3", "    size = 3\n    def other(self):"),
+    "a header without a colon": ("    for epoch in range(3):", "    for epoch in range(3)"),
+    "a statement of the file": ("def helper", "import\n\ndef helper"),
+    "a base that is missing": ("class Net(torch.nn.Module):", "class Net(torch.nn.Module, =):"),
+}
+
+
+@pytest.mark.parametrize("name", TYPED)
+def test_a_text_that_is_broken_for_a_moment_is_not_parsed_as_a_whole(name: str) -> None:
+    old, new = TYPED[name]
+    assert PROGRAM.count(old) == 1
+    live = LiveModule()
+    live.update(PROGRAM)
+    broken = PROGRAM.replace(old, new)
+    assert outcome(live.update, broken) == outcome(extract, broken)
+    assert live.parsed < 0.5 * len(PROGRAM)
+
+
 def test_an_edit_of_a_text_that_did_not_parse_is_one_of_the_last_text_that_did() -> None:
     live = LiveModule()
     live.update(PROGRAM)

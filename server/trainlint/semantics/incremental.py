@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 
 import libcst as cst
 
-from trainlint.semantics.extract import SourceError, collector_off, extract, lower, parse_ast
+from trainlint.semantics.brokenness import Reading, read, stands_alone
+from trainlint.semantics.extract import SourceError, collector_off, extract, lower, parse_ast, python_error
 from trainlint.semantics.facts import FunctionSummary, ImportedModule, ModuleFacts
 from trainlint.semantics.limits import MOST_CHARACTERS
 from trainlint.semantics.lowering import BACKWARD, DEEPEST_CODE, depth_of, dump_block, dump_statement
@@ -175,6 +176,52 @@ class LiveModule:
                 self._put(region, change, text, *spliced)
                 self._text = text
                 return True
+            self._refuse_broken(region, change, text)
+        return False
+
+    def _refuse_broken(self, region: Region, change: Change, text: str) -> None:
+        """Spare the parser a whole text that it cannot take for what is in a region.
+
+        Raises:
+            SourceError: neither libcst nor Python takes the text.
+        """
+        if self._is_broken(region, change, text):
+            error = python_error(text)
+            if error is not None:
+                raise error
+
+    def _is_broken(self, region: Region, change: Change, text: str) -> bool:
+        """Whether the new text of a region makes the whole of it one that libcst does not take; False if unsure.
+
+        Where its strings and brackets end, and no row of it joins what is around it, it is whole statements or broken.
+        """
+        shift = change.new_end - change.end
+        new = text[region.start : region.stop + shift]
+        reading = read(new, change.new_end - region.start)
+        if reading is not Reading.WHOLE:
+            return reading is Reading.BROKEN
+        old = self._text[region.start : region.stop]
+        indentation = region.block.indentation
+        untouched = list(_untouched(region.block.pieces[region.first : region.end], region.start, change, 1))
+        shortened, _ = self._shortened(region, change, text, untouched)
+        if (
+            read(old, change.end - region.start) is not Reading.WHOLE
+            or not stands_alone(text[change.start : change.new_end], indentation)
+            or ("@" in shortened and not _ends_deeper(text[change.new_end : region.stop + shift], indentation))
+            or _is_blank(new)
+            or not _is_indented(new, indentation)
+        ):
+            return False
+        opening = _opening(region)
+        if parse_ast(opening + shortened) is not None:
+            return False
+        self.parsed += len(shortened)
+        try:
+            parse_module(opening + shortened)
+        except cst.ParserSyntaxError:
+            return True
+        except Exception:
+            return False
         return False
 
     def _append(self, region: Region, change: Change, text: str) -> bool:
@@ -185,6 +232,8 @@ class LiveModule:
             return False
         added = Change(region.start, region.start, region.start + len(body))
         between = self._text[: region.start] + body + self._text[region.start :]
+        if not _starts_row(between, added.new_end):
+            return False
         for ending in _ending(region):
             if _is_indented(body, ending.block.indentation):
                 try:
@@ -362,14 +411,18 @@ def _checked(line: str) -> str:
 
 
 def _is_within_limits(text: str) -> bool:
-    return "\0" not in text and len(text) <= MOST_CHARACTERS and too_deep(text) is None
+    return "\0" not in text and len(text) <= MOST_CHARACTERS and _is_encodable(text) and too_deep(text) is None
 
 
-def _is_blank(text: str) -> bool:
+def _is_encodable(text: str) -> bool:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise IndivisibleError from None
+        return False
+    return True
+
+
+def _is_blank(text: str) -> bool:
     return BLANK.fullmatch(text) is not None
 
 
@@ -385,6 +438,12 @@ def _code_end(text: str) -> int:
     while rows and BLANK.fullmatch(rows[-1]):
         end -= len(rows.pop())
     return end
+
+
+def _ends_deeper(text: str, indentation: str) -> bool:
+    """Whether the last row that holds code is indented deeper: with more than decorators, which say what follows."""
+    rows = text[: _code_end(text)].splitlines()
+    return bool(rows) and rows[-1].startswith((f"{indentation} ", f"{indentation}\t"))
 
 
 def _is_indented(text: str, indentation: str) -> bool:

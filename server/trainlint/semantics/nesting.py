@@ -25,11 +25,11 @@ _MANY_CONTINUATIONS = 500
 """Rows, bracketed regions and runs of continued rows below these sizes, in characters, hold no chain that is too long
 for the stack."""
 
-_STRING = r"""
+STRING = r"""
     \"\"\"(?:[^"\\]|\\.|\"(?!\"\"))*\"\"\" | '''(?:[^'\\]|\\.|'(?!''))*'''
     | "(?:[^"\\\r\n]|\\.)*" | '(?:[^'\\\r\n]|\\.)*'
     """
-_TOKEN = re.compile(rf"[()\[\]{{}}] | \#[^\r\n]* | {_STRING}", re.VERBOSE | re.DOTALL)
+_TOKEN = re.compile(rf"[()\[\]{{}}] | \#[^\r\n]* | {STRING}", re.VERBOSE | re.DOTALL)
 """Each alternative starts with a character of its own, so that the search is one for these characters."""
 _FORMATTED = re.compile(r"\b[fFrRtT][A-Za-z]?\Z")
 """The end of the text before a string that may hold code in brackets."""
@@ -38,7 +38,7 @@ _LINK = re.compile(
     [()\[\]{}]
     | \#[^\r\n]*
     | (?:\b[A-Za-z]{1,2})? (?:"""
-    + _STRING
+    + STRING
     + r""")
     | ,
     | (?P<continued>\\(?:\r\n?|\n))
