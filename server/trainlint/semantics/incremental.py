@@ -12,9 +12,8 @@ Whatever does not fit is extracted as a whole; that decides about texts that do 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
 
 import libcst as cst
 
@@ -30,7 +29,6 @@ from trainlint.semantics.pieces import (
     Extent,
     Function,
     Piece,
-    Suite,
     everything,
     extent,
     move_block,
@@ -40,41 +38,18 @@ from trainlint.semantics.pieces import (
     scope,
 )
 from trainlint.semantics.piecewise import BLANK, IndivisibleError, Move, PiecewiseLowering, StandIn
-
-
-class Change(NamedTuple):
-    """An edit of whole rows: offsets where it starts, and where it ends in the old and in the new text."""
-
-    start: int
-    end: int
-    new_end: int
-
-
-class Step(NamedTuple):
-    """From a block down to one below it."""
-
-    block: Block
-    number: int
-    """Which of the block's pieces, from 0."""
-    row: int
-    """First row of that piece, as its places count."""
-    suite: Suite
-
-
-class Region(NamedTuple):
-    """A run of pieces of a block, from `first` to before `end`; the lead of the next piece is part of it."""
-
-    path: tuple[Step, ...]
-    block: Block
-    first: int
-    end: int
-    start: int
-    stop: int
-    """Offsets in the old text."""
-    row: int
-    """First row, as places of the block count."""
-    block_end: int
-    """Offset in the old text."""
+from trainlint.semantics.regions import (
+    Change,
+    Region,
+    Step,
+    Untouched,
+    changed_rows,
+    ends_before,
+    regions_of,
+    starts_row,
+    untouched_by,
+    untouched_twice,
+)
 
 
 class TooDeepError(Exception):
@@ -164,18 +139,13 @@ class LiveModule:
         change = changed_rows(self._text, text)
         if change is None:
             return True
-        regions = _regions(self._root, change)
+        regions = regions_of(self._root, change)
         if self._append(regions[0], change, text):
-            return True
+            return self._splice(text)
         for region in regions:
-            for untouched in _untouched_twice(region, change):
-                try:
-                    spliced = self._parsed(region, change, text, untouched)
-                except IndivisibleError:
-                    continue
-                self._put(region, change, text, *spliced)
-                self._text = text
-                return True
+            for untouched in untouched_twice(region, change):
+                if self._replace(region, change, text, untouched):
+                    return True
             self._refuse_broken(region, change, text)
         return False
 
@@ -202,8 +172,8 @@ class LiveModule:
             return reading is Reading.BROKEN
         old = self._text[region.start : region.stop]
         indentation = region.block.indentation
-        untouched = list(_untouched(region.block.pieces[region.first : region.end], region.start, change, 1))
-        shortened, _ = self._shortened(region, change, text, untouched)
+        untouched = list(untouched_by(region, change, 1))
+        shortened, _ = _shortened(region, change, text, untouched)
         if (
             read(old, change.end - region.start) is not Reading.WHOLE
             or not stands_alone(text[change.start : change.new_end], indentation)
@@ -225,28 +195,33 @@ class LiveModule:
         return False
 
     def _append(self, region: Region, change: Change, text: str) -> bool:
-        """Take in a change that adds rows to a block which ends right before `region`; False where it is none."""
+        """Take in no more than the rows that a change adds to a block which ends right before `region`; return False
+        where it adds none."""
         new = text[region.start : region.stop + change.new_end - change.end]
         body = new[: _code_end(new)]
-        if not region.first or region.first != region.end or not body or body[-1] not in "\r\n":
+        if not region.first or region.first != region.end or not body:
             return False
         added = Change(region.start, region.start, region.start + len(body))
-        between = self._text[: region.start] + body + self._text[region.start :]
-        if not _starts_row(between, added.new_end):
+        text = self._text[: region.start] + body + self._text[region.start :]
+        if not starts_row(text, added.new_end):
             return False
-        for ending in _ending(region):
-            if _is_indented(body, ending.block.indentation):
-                try:
-                    spliced = self._parsed(ending, added, between, [])
-                except IndivisibleError:
-                    return False
-                self._put(ending, added, between, *spliced)
-                self._text = between
-                return self._splice(text)
+        for end in ends_before(region):
+            if _is_indented(body, end.block.indentation):
+                return self._replace(end, added, text, [])
         return False
 
+    def _replace(self, region: Region, change: Change, text: str, untouched: Untouched) -> bool:
+        """Take in the new text of a region; return False, and leave everything as it is, where it is none of pieces."""
+        try:
+            spliced = self._parsed(region, change, text, untouched)
+        except IndivisibleError:
+            return False
+        self._put(region, change, text, *spliced)
+        self._text = text
+        return True
+
     def _parsed(
-        self, region: Region, change: Change, text: str, untouched: list[tuple[int, Block]]
+        self, region: Region, change: Change, text: str, untouched: Untouched
     ) -> tuple[list[Piece], Extent, list[Move]]:
         """The pieces of the new text of a region, the blank rows behind them, and what becomes of suites kept."""
         block = region.block
@@ -256,15 +231,13 @@ class LiveModule:
                 raise IndivisibleError
             return [], extent(real), []
         opening = _opening(region)
-        shortened, stand_ins = self._shortened(region, change, text, untouched)
+        shortened, stand_ins = _shortened(region, change, text, untouched)
+        mirror = parse_ast(opening + shortened)
+        if mirror is None:
+            raise IndivisibleError
+        self.parsed += len(shortened)
         try:
-            mirror = parse_ast(opening + shortened)
-            if mirror is None:
-                raise IndivisibleError
-            self.parsed += len(shortened)
             module = parse_module(opening + shortened)
-        except IndivisibleError:
-            raise
         except Exception:
             raise IndivisibleError from None
         lowering = PiecewiseLowering(module, opening + shortened, opening + real, stand_ins)
@@ -272,27 +245,6 @@ class LiveModule:
         moves = lowering.moves
         lowering.__dict__.clear()
         return pieces, tail, moves
-
-    def _shortened(
-        self, region: Region, change: Change, text: str, untouched: list[tuple[int, Block]]
-    ) -> tuple[str, dict[int, StandIn]]:
-        """The new text of a region with a `pass` for each suite that the change leaves alone; and these suites, by the
-        rows where they start below the opening."""
-        kept: list[str] = []
-        stand_ins: dict[int, StandIn] = {}
-        shift = change.new_end - change.end
-        position, row = region.start, region.block.depth + 1
-        for start, block in untouched:
-            start += shift if start >= change.end else 0
-            kept.append(text[position:start])
-            row += extent(kept[-1]).rows
-            position = start + block.size.characters
-            end = row + block.size.rows
-            stand_ins[row] = StandIn(block, end if text[position - 1] in "\r\n" else end + 1)
-            kept.append(f"{block.indentation}pass" + "\n" * block.size.rows)
-            row = end
-        kept.append(text[position : region.stop + shift])
-        return "".join(kept), stand_ins
 
     def _put(
         self,
@@ -426,6 +378,26 @@ def _is_blank(text: str) -> bool:
     return BLANK.fullmatch(text) is not None
 
 
+def _shortened(region: Region, change: Change, text: str, untouched: Untouched) -> tuple[str, dict[int, StandIn]]:
+    """The new text of a region with a `pass` for each suite that the change leaves alone; and these suites, by the
+    rows where they start below the opening."""
+    kept: list[str] = []
+    stand_ins: dict[int, StandIn] = {}
+    shift = change.new_end - change.end
+    position, row = region.start, region.block.depth + 1
+    for start, block in untouched:
+        start += shift if start >= change.end else 0
+        kept.append(text[position:start])
+        row += extent(kept[-1]).rows
+        position = start + block.size.characters
+        end = row + block.size.rows
+        stand_ins[row] = StandIn(block, end if text[position - 1] in "\r\n" else end + 1)
+        kept.append(f"{block.indentation}pass" + "\n" * block.size.rows)
+        row = end
+    kept.append(text[position : region.stop + shift])
+    return "".join(kept), stand_ins
+
+
 def _opening(region: Region) -> str:
     """Headers of compound statements, each indented as the block it stands in is."""
     return "".join(f"{step.block.indentation}if 1:\n" for step in region.path)
@@ -450,146 +422,6 @@ def _is_indented(text: str, indentation: str) -> bool:
     """Whether the first row that holds code is indented so."""
     start = BLANK.match(text).end()  # type: ignore[union-attr]
     return text.startswith(indentation, start) and text[start + len(indentation)] not in " \t\f"
-
-
-# ------------------------------------------------------------------------------------------------------ what changed
-
-
-def changed_rows(old: str, new: str) -> Change | None:
-    """The rows in which two texts differ; None where they don't."""
-    if old == new:
-        return None
-    shorter = min(len(old), len(new))
-    start = _common(shorter, lambda count: old[:count] == new[:count])
-    while not (_starts_row(old, start) and _starts_row(new, start)):
-        start -= 1
-    same = _common(shorter - start, lambda count: old[len(old) - count :] == new[len(new) - count :])
-    while same and not (_starts_row(old, len(old) - same) and _starts_row(new, len(new) - same)):
-        same -= 1
-    return Change(start, len(old) - same, len(new) - same)
-
-
-def _common(most: int, is_common: Any) -> int:
-    """The largest count up to `most` that is common, where all below it are."""
-    low, high = 0, most
-    while low < high:
-        middle = (low + high + 1) // 2
-        if is_common(middle):
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-def _starts_row(text: str, offset: int) -> bool:
-    if not offset:
-        return True
-    before = text[offset - 1]
-    return before == "\n" or (before == "\r" and text[offset : offset + 1] != "\n")
-
-
-# ---------------------------------------------------------------------------------------------- looking for pieces
-
-
-def _region(path: tuple[Step, ...], block: Block, offset: int, change: Change) -> Region:
-    """The pieces of a block, which starts at `offset`, that hold a change."""
-    pieces = block.pieces
-    block_end = offset + block.size.characters
-    row = block.row
-    first = 0
-    for piece in pieces:
-        length = piece.lead.characters + piece.size.characters
-        if offset + length > change.start:
-            break
-        offset += length
-        row += piece.lead.rows + piece.size.rows
-        first += 1
-    stop, end = offset, first
-    while end < len(pieces) and stop + pieces[end].lead.characters < change.end:
-        stop += pieces[end].lead.characters + pieces[end].size.characters
-        end += 1
-    stop = stop + pieces[end].lead.characters if end < len(pieces) else block_end
-    return Region(path, block, first, end, offset, stop, row, block_end)
-
-
-def _regions(root: Block, change: Change) -> list[Region]:
-    """The runs of pieces that hold a change, the smallest first."""
-    regions: list[Region] = []
-    region: Region | None = _region((), root, 0, change)
-    while region is not None:
-        regions += (_wider(region), region)
-        region = _below(region, change)
-    return regions[::-1]
-
-
-def _ending(region: Region) -> Iterator[Region]:
-    """The ends of the blocks that end right before a region and are below its own block."""
-    last = Change(region.start - 1, region.start, region.start)
-    end = Change(region.start, region.start, region.start)
-    inner: Region | None = _region(region.path, region.block, _start(region), last)
-    while inner is not None:
-        inner = _below(inner, last)
-        if inner is not None:
-            yield _region(inner.path, inner.block, _start(inner), end)
-
-
-def _start(region: Region) -> int:
-    """Where the block of a region starts."""
-    return region.block_end - region.block.size.characters
-
-
-def _wider(region: Region) -> Region:
-    """A region and the pieces before and after it."""
-    block = region.block
-    first, start, row = region.first, region.start, region.row
-    if first:
-        first -= 1
-        start -= block.pieces[first].lead.characters + block.pieces[first].size.characters
-        row -= block.pieces[first].lead.rows + block.pieces[first].size.rows
-    end, stop = region.end, region.stop
-    if end < len(block.pieces):
-        stop += block.pieces[end].size.characters
-        end += 1
-        stop = stop + block.pieces[end].lead.characters if end < len(block.pieces) else region.block_end
-    return Region(region.path, block, first, end, start, stop, row, region.block_end)
-
-
-def _below(region: Region, change: Change) -> Region | None:
-    """The pieces that hold a change in the suite that it is inside of, if there is one."""
-    if region.end != region.first + 1:
-        return None
-    block = region.block
-    piece = block.pieces[region.first]
-    start = region.start + piece.lead.characters
-    for suite in piece.suites:
-        offset = start + suite.start.characters
-        if offset <= change.start and change.end <= offset + suite.block.size.characters:
-            step = Step(block, region.first, 0 if block.of_units else region.row + piece.lead.rows, suite)
-            return _region((*region.path, step), suite.block, offset, change)
-    return None
-
-
-def _untouched_twice(region: Region, change: Change) -> Iterator[list[tuple[int, Block]]]:
-    """The suites that a change does not touch: with those right beside it, which it may enlarge, and without."""
-    pieces = region.block.pieces[region.first : region.end]
-    beside = list(_untouched(pieces, region.start, change, 0))
-    yield beside
-    apart = list(_untouched(pieces, region.start, change, 1))
-    if len(apart) != len(beside) or apart != beside:
-        yield apart
-
-
-def _untouched(pieces: Sequence[Piece], offset: int, change: Change, apart: int) -> Iterator[tuple[int, Block]]:
-    """The largest suites below some pieces at least so many characters away from a change, and where they start."""
-    for piece in pieces:
-        start = offset + piece.lead.characters
-        for suite in piece.suites:
-            first = start + suite.start.characters
-            if first + suite.block.size.characters + apart <= change.start or first >= change.end + apart:
-                yield first, suite.block
-            else:
-                yield from _untouched(suite.block.pieces, first, change, apart)
-        offset = start + piece.size.characters
 
 
 # ---------------------------------------------------------------------------------------------------- around a change
