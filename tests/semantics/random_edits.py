@@ -12,6 +12,8 @@ _PIECES = [
 _LINES = [
     "x = 1",
     "pass",
+    "size = 3 \\\n",
+    "\ufb01 = x",
     "return x.item()",
     "yield loss",
     "@decorated",

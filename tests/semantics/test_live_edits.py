@@ -153,6 +153,7 @@ EDITS_OF_PROGRAM = {
     "no last row end": ("    main(1, 2)\n", "    main(1, 2)", 0.1),
     "the question whether this is the main module less": ('if __name__ == "__main__":\n', "if 1:\n", 0.1),
     "letters of several bytes": ('print("done")', 'print("döne", é)', 0.1),
+    "a name that Python writes in other letters": ("x = self.layer(x)", "x = \ufb01(x)", None),
     "an empty block": ("        def inner():\n            yield self.size\n", "        def inner():\n", None),
     "a null byte": ("size = 3", "size = \0", None),
     "a lone surrogate in a comment": ("# The model.", "# \ud800", None),
@@ -220,6 +221,21 @@ def test_a_text_that_nests_too_deep_is_extracted_as_far_as_it_can_be() -> None:
     deep = PROGRAM.replace("size = 3", f"size = {'(' * 200}3{')' * 200}")
     assert live.update(deep) == extract(deep)
     assert live.update(PROGRAM) == extract(PROGRAM)
+
+
+def test_functions_in_a_class_that_cannot_be_parted_keep_their_rows() -> None:
+    text = f"def outer():\n    x = 1\n{indented(PROGRAM.replace('size = 3', CONTINUED))}"
+    live = LiveModule()
+    for changed in (text, text.replace("x = 1", "x = 1\n    y = 2"), text.replace("import torch\n", "")):
+        assert live.update(changed) == extract(changed)
+
+
+CONTINUED = "size = \\\n\\\n3\\\n"
+"""A statement whose last row is continued in an empty one."""
+
+
+def indented(text: str) -> str:
+    return "".join(f"    {row}" if row.strip() else row for row in text.splitlines(keepends=True))
 
 
 def test_a_byte_order_mark_is_not_part_of_the_text() -> None:

@@ -169,7 +169,7 @@ def everything(
         elif item.__class__ is Function:
             functions.append((item, base + item.offset))
             count = len(functions)
-            everything(item.items, base + item.offset, functions, imports)
+            everything(item.items, base, functions, imports)
             item.nests = len(functions) > count
         else:
             imports.append(item)  # type: ignore[arg-type]
@@ -217,9 +217,9 @@ def move_items(items: Iterable[Item], rows: int) -> None:
         elif item.__class__ is Function:
             if item.offset:  # In a class that is not in pieces; its places count from a row that moves.
                 item.offset += rows
-                continue
-            item.line = None
-            item.body = moved(item.body, rows, 0)
+            else:
+                item.line = None
+                item.body = moved(item.body, rows, 0)
             move_items(item.items, rows)
 
 

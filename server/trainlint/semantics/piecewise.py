@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
 import libcst as cst
@@ -21,6 +21,8 @@ from trainlint.semantics.positions import UNPLACED
 ROW_END = re.compile(r"\r\n?|\n")
 BLANK = re.compile(r"(?:[ \t\f]*(?:#[^\r\n]*)?(?:\r\n?|\n|\Z))*")
 """Rows that hold no code."""
+
+_INDENTATION = re.compile(r"[ \t]*")
 
 
 class IndivisibleError(Exception):
@@ -92,7 +94,9 @@ class PiecewiseLowering(Lowering):
         """For the row behind each `pass` that stands for a block, the row behind that block."""
         self._is_part = stand_ins is not None
         self._depth = 0
+        """Suites around what is lowered now."""
         self._piece_base = 1
+        """Row that places of the piece around what is lowered now count from."""
         self._items: list[Item] = []
         self._suites: list[Suite] = []
         self._function: Function | None = None
@@ -118,21 +122,17 @@ class PiecewiseLowering(Lowering):
         Raises:
             IndivisibleError: they are no pieces, or some block that is stood for is not where it should be.
         """
-        suite: Any = self._module
-        depth = 0
-        while depth < block.depth:
-            suite, mirrors = self._inside(suite, mirrors)
-            depth += 1
-            if depth < block.depth:
-                self._indents.append(self._module.default_indent if suite.indent is None else suite.indent)
         self._names = list(block.names)
-        self._base = depth + 1 - row
-        self._depth = depth
-        if not depth:
-            pieces = self._region(block, suite, mirrors, 1)
-        else:
-            with self._indented(suite):
-                pieces = self._region(block, suite, mirrors, depth + 1)
+        self._base = block.depth + 1 - row
+        try:
+            with ExitStack() as around:
+                suite: Any = self._module
+                for _ in range(block.depth):
+                    suite, mirrors = self._inside(suite, mirrors)
+                    around.enter_context(self._indented(suite))
+                pieces = self._region(block, suite, mirrors, block.depth + 1)
+        except DISAGREEMENTS:
+            raise IndivisibleError from None
         if self._stand_ins:
             raise IndivisibleError
         return pieces
@@ -247,7 +247,7 @@ class PiecewiseLowering(Lowering):
             return None
         start = self._first_row(statements[0], mirrors[0])
         offset = self._rows.start(start)
-        indentation = re.compile(r"[ \t]*").match(self._rows.text, offset)[0]  # type: ignore[index]
+        indentation = _INDENTATION.match(self._rows.text, offset)[0]  # type: ignore[index]
         lines = self._lines(suite, mirrors, indentation, None)
         if lines is None:
             return None
@@ -256,10 +256,8 @@ class PiecewiseLowering(Lowering):
         if block is None:
             block = Block(indentation, tuple(self._names), of_class, first - self._base, self._depth + 1)
             block.size = self._real_rows.between(first, lines[-1].end)
-            self._depth += 1
             with self._indented(suite):
                 block.pieces = self._pieces_of(lines, block)
-            self._depth -= 1
             block.refresh()
         self._items.append(block)
         self._suites.append(Suite(Extent(self._real_rows.start(first), first), block, self._function))
@@ -300,9 +298,11 @@ class PiecewiseLowering(Lowering):
     @contextmanager
     def _indented(self, suite: Any) -> Iterator[None]:
         self._indents.append(self._module.default_indent if suite.indent is None else suite.indent)
+        self._depth += 1
         try:
             yield
         finally:
+            self._depth -= 1
             self._indents.pop()
 
     # ------------------------------------------------------------------------------------------- what is overridden
