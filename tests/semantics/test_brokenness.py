@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import libcst as cst
 import pytest
 
 from trainlint.semantics.brokenness import Reading, read, stands_alone
@@ -41,6 +42,16 @@ UNSURE = {
 )
 def test_what_strings_and_brackets_come_to(rows: str, reading: Reading) -> None:
     assert read(rows, 0) is reading
+
+
+BEHIND = ["", "x = 1\n", "(a, b)\n", "'''a\n'''\n", "# '\n", "def f():\n    return ')'\n"]
+
+
+@pytest.mark.parametrize("rows", BROKEN.values(), ids=BROKEN)
+def test_no_statements_behind_broken_rows_mend_them(rows: str) -> None:
+    for behind in BEHIND:
+        with pytest.raises(cst.ParserSyntaxError):
+            cst.parse_module(rows + behind)
 
 
 def test_a_place_in_a_string_is_unsure() -> None:
