@@ -17,7 +17,7 @@ from trainlint.lint.selection import Selection
 from trainlint.lint.stored import dump
 from trainlint.semantics.context import Entry
 from trainlint.semantics.facts import ModuleFacts
-from trainlint.semantics.link import Linker, LinkOptions, Walk
+from trainlint.semantics.link import Linker, LinkOptions, Read, Walk
 from trainlint.semantics.project import Project
 
 FunctionKey = tuple[Path, int]
@@ -59,6 +59,8 @@ class EntryFindings:
     failures: list[Failure] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     """Time spent in each rule, by code."""
+    read: Read | None = None
+    """What was looked at for them; None where it is not known."""
 
 
 class Uncalled(NamedTuple):
@@ -154,6 +156,7 @@ class EntryRuns:
         project = _guarded(found.failures, "linking", os.fspath(entry), lambda: linker.complete(walk))
         if project is not None:
             self._run_rules(project, os.fspath(entry), found)
+        found.read = walk.read
         return found
 
     def uncalled(
@@ -176,6 +179,7 @@ class EntryRuns:
         walked = _guarded(found.failures, "linking", os.fspath(path), lambda: linker.walk_uncalled(path, owner, called))
         if walked is None:
             return Uncalled(path, owner, called, frozenset(), owner.trains, found)
+        found.read = walked.read
         if walked.project != self._nothing:
             self._run_rules(walked.project, os.fspath(path), found)
         return Uncalled(path, owner, called, walked.reached, walked.trains, found)

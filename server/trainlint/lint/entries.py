@@ -25,6 +25,7 @@ from trainlint.semantics.vocabulary import Known
 if TYPE_CHECKING:
     from trainlint.lint.entry_workers import PooledRuns
     from trainlint.lint.projects import ProjectFiles
+    from trainlint.lint.reuse import Reuse
 
 _REACHED_KIND = "reached"
 _FINDINGS_KIND = "entry"
@@ -115,7 +116,14 @@ class Runs:
 class EntryPoints:
     """The entry points of one component in one run."""
 
-    def __init__(self, component: Component, files: ProjectFiles, settings: bytes) -> None:
+    def __init__(
+        self,
+        component: Component,
+        files: ProjectFiles,
+        settings: bytes,
+        reuse_of: Callable[[bytes], Reuse] | None = None,
+    ) -> None:
+        """`reuse_of` gives what this process found when it checked the same files under the same settings."""
         self.component = component
         self.linker = component.linker
         self.files = files
@@ -125,13 +133,15 @@ class EntryPoints:
         self._names = {files.relative(path): path for path in component.facts}
         self._order = {path: position for position, path in enumerate(component.facts)}
         self._walk_keys = {entry: self._walk_key(entry) for entry in self.linker.entries}
+        self._reuse = None if reuse_of is None else reuse_of(self._base)
+        self._reused: dict[Path, EntryFindings] = {}
 
     def findings(self, jobs: int) -> list[EntryFindings]:
         """Return what is found, in an order that does not change, walking with at most `jobs` processes."""
         runs = Runs(self.component, jobs, lambda path: len(self.files.file(path).data))
         try:
             walked = self._walked(runs)
-            return [*self._found(runs), *self._found_uncalled(self._owners(walked), runs)]
+            return [*self._found(walked, runs), *self._found_uncalled(self._owners(walked), runs)]
         finally:
             runs.close()
 
@@ -145,6 +155,10 @@ class EntryPoints:
             with suppress(KeyError, ValueError, TypeError, AttributeError):
                 reached, learned = json.loads(stored[key])
                 walked[entry] = Walked(self._reached_from(reached), _entry_from(entry, learned))
+        if self._reuse is not None:
+            for entry in [entry for entry in self._walk_keys if entry not in walked]:
+                if (kept := self._reuse.entry(self.linker, entry)) is not None:
+                    walked[entry], self._reused[entry] = kept
         missing = [entry for entry in self._walk_keys if entry not in walked]
         for entry, done in runs.walk_all(missing):
             walked[entry] = done
@@ -175,16 +189,18 @@ class EntryPoints:
 
     # ---------------------------------------------------------------------------------------------------- findings
 
-    def _found(self, runs: Runs) -> list[EntryFindings]:
+    def _found(self, walked: Mapping[Path, Walked], runs: Runs) -> list[EntryFindings]:
         """The findings of each entry point."""
         stored = dict(self.cache.get_many(_FINDINGS_KIND, self._walk_keys.values()))
-        found: dict[Path, EntryFindings] = {}
+        found = dict(self._reused)
         for entry, key in self._walk_keys.items():
             with suppress(KeyError, ValueError, TypeError, AttributeError):
                 found[entry] = self._findings_from(json.loads(stored[key]))
         for entry, findings in runs.all_findings([entry for entry in self._walk_keys if entry not in found]):
             # A walk that failed was tried again for the findings, which tell of the failure.
             found[entry] = findings
+            if self._reuse is not None:
+                self._reuse.keep_entry(self.linker, entry, walked[entry], findings)
             if not findings.failures:
                 row = self._findings_row(findings)
                 self.cache.put(_FINDINGS_KIND, self._walk_keys[entry], json.dumps(row, separators=(",", ":")))
@@ -196,6 +212,8 @@ class EntryPoints:
         for owner, results in runs.all_uncalled(owners, self._known_uncalled):
             found[owner] = [result.found for result in results]
             for result in results:
+                if self._reuse is not None and not result.known:
+                    self._reuse.keep_uncalled(self.linker, result)
                 if not result.known and not result.found.failures:
                     row = [self._reached_rows(result.reached), result.trains, self._findings_row(result.found)]
                     key = self._uncalled_key(result.path, result.owner, result.called)
@@ -203,13 +221,13 @@ class EntryPoints:
         return [one for owner in owners for one in found[owner]]
 
     def _known_uncalled(self, path: Path, owner: Entry, called: frozenset[FunctionKey]) -> Uncalled | None:
-        """What the cache knows of a file."""
+        """What is known of a file."""
         stored = self.cache.get(_UNCALLED_KIND, self._uncalled_key(path, owner, called))
         with suppress(KeyError, ValueError, TypeError, AttributeError):
             rows, trains, findings = json.loads(stored or "")
             reached = self._reached_from(rows)
             return Uncalled(path, owner, called, reached, bool(trains), self._findings_from(findings), known=True)
-        return None
+        return None if self._reuse is None else self._reuse.uncalled(self.linker, path, owner, called)
 
     def _findings_row(self, findings: EntryFindings) -> dict[str, str]:
         return {self.files.relative(path): text for path, text in findings.texts.items()}

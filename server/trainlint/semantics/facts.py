@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple, overload
 
 from trainlint.semantics import code
 
+_QUOTED = re.compile(r'"([A-Za-z_]\w*)"')
 FORMAT = 3
 """Raised whenever the lowered code or the layout below changes, so that older caches are not read."""
 
@@ -107,6 +109,17 @@ class ModuleFacts:
     def body(self, index: int) -> code.Block:
         """Decode the body of function `index`."""
         return code.decode_block(json.loads(self.lines[len(self.unit_rows) + index]))
+
+    def words(self, index: int) -> frozenset[str]:
+        """The names and one-word texts in the body of function `index`, found once."""
+        words = self._words.get(index)
+        if words is None:
+            words = self._words[index] = frozenset(_QUOTED.findall(self.lines[len(self.unit_rows) + index]))
+        return words
+
+    @cached_property
+    def _words(self) -> dict[int, frozenset[str]]:
+        return {}
 
     @cached_property
     def all_mentions(self) -> frozenset[str]:

@@ -176,8 +176,7 @@ def _walked_enough(frame: Frame, function: Function, where: Where) -> Value | No
     define, run = function.define, frame.run
     if not isinstance(define, code.Define):
         return None
-    facts = function.module.facts
-    if len(facts.lines[len(facts.unit_rows) + define.body]) < _LARGE:
+    if len(run.body_text(function.module, define.body)) < _LARGE:
         return None
     evaluates = where.grad is GradMode.DISABLED or any(loop.in_evaluation for loop in where.loops)
     key = (id(define), evaluates)

@@ -6,7 +6,6 @@ can be told without walking it, if nothing in it, and nothing that it names, rea
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ from typing import Any
 from trainlint.semantics import code
 from trainlint.semantics.facts import ModuleFacts
 
-_QUOTED = re.compile(r'"([A-Za-z_]\w*)"')
 _SPEAKING = frozenset(
     [
         "item",
@@ -96,7 +94,6 @@ class Interest:
         self._functions: dict[str, list[tuple[Path, int]]] = {}
         self._methods: dict[str, list[tuple[Path, int]]] = {}
         self._known: dict[tuple[Path, int], bool] = {}
-        self._words: dict[tuple[Path, int], frozenset[str]] = {}
         for path, facts in files.items():
             for index, function in enumerate(facts.functions):
                 first, _, rest = function.qualname.partition(".")
@@ -109,6 +106,10 @@ class Interest:
         if known is None:
             known = self._known[start] = self._search(start)
         return known
+
+    def answer(self, path: Path, what: str | int) -> bool:
+        """The one or the other: for a class by its name, or for a function by its index."""
+        return self.of_class(path, what) if isinstance(what, str) else self.of(path, what)
 
     def of_class(self, path: Path, name: str) -> bool:
         """The same for all methods of a class."""
@@ -133,20 +134,13 @@ class Interest:
         facts = self._files[path]
         if facts.functions[index].qualname.endswith("__init__"):
             return False
-        return _speaks(facts.lines[len(facts.unit_rows) + index], self._words_of(key))
-
-    def _words_of(self, key: tuple[Path, int]) -> frozenset[str]:
-        words = self._words.get(key)
-        if words is None:
-            facts = self._files[key[0]]
-            words = self._words[key] = frozenset(_QUOTED.findall(facts.lines[len(facts.unit_rows) + key[1]]))
-        return words
+        return _speaks(facts.lines[len(facts.unit_rows) + index], facts.words(index))
 
     def _named(self, key: tuple[Path, int]) -> list[tuple[Path, int]]:
         """The functions and methods of the project that a function names: all lie in its file's import closure, so
         that the answer depends on nothing else."""
         named: list[tuple[Path, int]] = []
-        for word in self._words_of(key):
+        for word in self._files[key[0]].words(key[1]):
             named += self._functions.get(word, [])
             named += self._methods.get(word, [])
         visible = self._closure(key[0]) if named else frozenset()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import gc
-import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -98,7 +97,6 @@ _UNIT_TESTS = frozenset({"pytest", "unittest"})
 """In files that import one of these, functions that are called `test_…` are no training code."""
 _TEXTS = frozenset({"text", "operand"})
 """Fields that hold lowered code until a record is made of them, since most never are."""
-_QUOTED = re.compile(r'"([A-Za-z_]\w*)"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,9 +170,23 @@ class Walk:
         return copy.copy(self.run.entry)
 
     @property
+    def read(self) -> Read:
+        """What it looked at so far."""
+        return Read(frozenset(self.run.read), dict(self.run.asked))
+
+    @property
     def reached(self) -> frozenset[tuple[Path, int]]:
         """The functions that the entry point calls, by file and index of their body."""
         return frozenset(self.run.reached)
+
+
+class Read(NamedTuple):
+    """What interpreting code of some files looked at, besides all that stands outside of functions."""
+
+    bodies: frozenset[tuple[Path, int]]
+    """Of these functions, by file and index."""
+    asked: Mapping[tuple[Path, str | int], bool]
+    """What `Interest.answer` said of these classes and functions."""
 
 
 class Uncalled(NamedTuple):
@@ -185,6 +197,7 @@ class Uncalled(NamedTuple):
     """The functions that they call, themselves included."""
     trains: bool
     """Whether one of them trains, or the owner does: models in the files that follow are then trained by it."""
+    read: Read
 
 
 class Linker:
@@ -271,7 +284,8 @@ class Linker:
             if run.statements:
                 _Finisher(run, project).finish()
             project.name_uses += names.name_uses(path, self.files[path])
-        return Uncalled(project, frozenset(run.reached), run.entry.trains)
+        run.read.update((path, index) for index in range(len(self.files[path].functions)))
+        return Uncalled(project, frozenset(run.reached), run.entry.trains, Read(frozenset(run.read), dict(run.asked)))
 
     def _units(self, path: Path) -> Units:
         units = self.decoded.get(path)
@@ -337,7 +351,7 @@ class Linker:
             return
         if run.entry.cuda is Known.UNKNOWN and "cuda" in run.mentions:
             run.entry.cuda = Known.YES
-        candidates = [index for index in missing if self._may_matter(path, facts, index)]
+        candidates = [index for index in missing if self._may_matter(run, path, index)]
         if not candidates:
             return
         module = run.module(path)
@@ -347,14 +361,15 @@ class Linker:
             if (path, index) not in run.reached:
                 self._run_function(run, module, index)
 
-    def _may_matter(self, path: Path, facts: ModuleFacts, index: int) -> bool:
+    def _may_matter(self, run: Run, path: Path, index: int) -> bool:
         """Whether a function could be worth walking, by what is known without its class."""
+        facts = self.files[path]
         owner, _, name = facts.functions[index].qualname.rpartition(".")
         if name in self.options.step_functions:
             return True
         if name in ("forward", "__getitem__", "__iter__", "__call__") or "collate" in name:
             first = owner.partition(".")[0]
-            return self.interest.of_class(path, first) if first else self.interest.of(path, index)
+            return run.may_matter(path, first or index)
         mentions = facts.functions[index].mentions
         return bool(mentions & _WORTH_WALKING) or bool(facts.mentions & _FRAMEWORK_CLASSES)
 
@@ -362,7 +377,7 @@ class Linker:
         """Functions that no other of them names come first, so that the others are reached with known arguments."""
         named: dict[str, int] = {}
         for index in missing:
-            for word in set(_QUOTED.findall(facts.lines[len(facts.unit_rows) + index])):
+            for word in facts.words(index):
                 named[word] = named.get(word, 0) + 1
 
         def is_called(index: int) -> bool:

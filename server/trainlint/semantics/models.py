@@ -136,8 +136,8 @@ def _worth_following(frame: Frame, module: Instance) -> bool:
     """Whether a model's forward may hold anything to report; without gradients, nothing in it is training code."""
     if frame.where.grad is GradMode.DISABLED:
         return False
-    known = frame.run.interest
-    return any(known.of_class(cls.module.path, cls.define.name) for cls in classes.lineage(module.cls))
+    run = frame.run
+    return any(run.may_matter(cls.module.path, cls.define.name) for cls in classes.lineage(module.cls))
 
 
 def placed(frame: Frame, result: Value, place: Place, values: list[Value]) -> Value:

@@ -380,6 +380,10 @@ class Run:
     """The latest result of each function, by the identity of its definition."""
     walked: dict[tuple[int, bool], int] = field(default_factory=dict)
     """How often each large function was walked, for training and for evaluation."""
+    read: set[tuple[Path, int]] = field(default_factory=set)
+    """The functions whose bodies were looked at, by file and index: on the others nothing depends."""
+    asked: dict[tuple[Path, str | int], bool] = field(default_factory=dict)
+    """Classes, by name, and functions, by index, of which it was asked whether they may do what rules speak about."""
     effects: int = 0
     """Counts what was recorded or learned, so that a call without any can be told."""
     statements: int = 0
@@ -402,9 +406,22 @@ class Run:
     def body(self, module: ModuleState, index: int) -> code.Block:
         """The body of a function, decoded once."""
         key = (module.path, index)
+        self.read.add(key)
         found = self.bodies.get(key)
         if found is None:
             found = self.bodies[key] = module.facts.body(index)
+        return found
+
+    def body_text(self, module: ModuleState, index: int) -> str:
+        """The body of a function as it is stored."""
+        self.read.add((module.path, index))
+        return module.facts.lines[len(module.facts.unit_rows) + index]
+
+    def may_matter(self, path: Path, what: str | int) -> bool:
+        """Whether a class, by its name, or a function, by its index, may do what rules speak about."""
+        found = self.asked.get((path, what))
+        if found is None:
+            found = self.asked[path, what] = self.interest.answer(path, what)
         return found
 
     def module(self, path: Path) -> ModuleState:
@@ -421,7 +438,7 @@ class Run:
 
     def backpropagated(self, module: ModuleState, index: int) -> frozenset[str]:
         """Dotted names in a function that a backward pass starts from, or that flow into such."""
-        line = module.facts.lines[len(module.facts.unit_rows) + index]
+        line = self.body_text(module, index)
         return self._flows(module, index)[0] if "backward" in line or "scaler" in line else frozenset()
 
     def assigned_attributes(self, frame: Frame) -> frozenset[str]:
@@ -442,6 +459,7 @@ class Run:
 
     def _flows(self, module: ModuleState, index: int) -> tuple[frozenset[str], frozenset[str]]:
         key = (module.path, index)
+        self.read.add(key)
         found = self.name_flows.get(key)
         if found is None:
             found = self.name_flows[key] = flows(self.body(module, index))
