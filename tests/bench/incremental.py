@@ -32,16 +32,16 @@ def main() -> int:
     arguments = _arguments()
     met = True
     print(f"{'file':<38} {'edit':<18} {'median':>8} {'95 %':>8}")
-    for name, text in _files():
+    for name, text in files():
         ratios: dict[str, list[float]] = {}
         for kind, ratio in _measured(text, arguments.edits, random.Random(name)):
             ratios.setdefault(kind, []).append(ratio)
         for kind, values in ratios.items():
-            print(f"{name:<38} {kind:<18} {statistics.median(values):>8.3f} {_p95(values):>8.3f}")
-        valid = [ratio for kind, values in ratios.items() if kind != _broken.__name__[1:] for ratio in values]
-        median, p95 = statistics.median(valid), _p95(valid)
-        print(f"{name:<38} {'all that parse':<18} {median:>8.3f} {p95:>8.3f}")
-        met &= median <= MEDIAN_GOAL and p95 <= P95_GOAL
+            print(f"{name:<38} {kind:<18} {statistics.median(values):>8.3f} {p95(values):>8.3f}")
+        valid = [ratio for kind, values in ratios.items() if kind != broken.__name__ for ratio in values]
+        median, high = statistics.median(valid), p95(valid)
+        print(f"{name:<38} {'all that parse':<18} {median:>8.3f} {high:>8.3f}")
+        met &= median <= MEDIAN_GOAL and high <= P95_GOAL
     return 0 if met or not arguments.strict else 1
 
 
@@ -52,14 +52,15 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _p95(values: list[float]) -> float:
+def p95(values: list[float]) -> float:
     return sorted(values)[int(0.95 * (len(values) - 1))]
 
 
 # ------------------------------------------------------------------------------------------------------------- files
 
 
-def _files() -> Iterator[tuple[str, str]]:
+def files() -> Iterator[tuple[str, str]]:
+    """Files of the shapes that matter, each with what it is like."""
     for lines in (300, 1_000, 3_000):
         yield f"{lines:,} lines", _module(lines)
     yield "1,000 lines, a class of 900", f"{_module(100)}\n\n{_class(900)}"
@@ -140,7 +141,7 @@ def _header(text: str, choose: random.Random) -> str:
     return text[: header.end()] + "more, " + text[header.end() :]
 
 
-def _broken(text: str, choose: random.Random) -> str:
+def broken(text: str, choose: random.Random) -> str:
     """A statement is being typed, and does not parse yet."""
     row = _statement(text, choose)
     return (
@@ -156,7 +157,7 @@ def _statement(text: str, choose: random.Random) -> re.Match[str]:
     return choose.choice(list(re.finditer(r"^( +)[a-z_.]+(?:\(| = ).*\)\n", text, re.MULTILINE)))
 
 
-_EDITS: tuple[Callable[[str, random.Random], str], ...] = (_letter, _row_added, _row_gone, _header, _broken)
+EDITS: tuple[Callable[[str, random.Random], str], ...] = (_letter, _row_added, _row_gone, _header, broken)
 
 
 def _measured(text: str, edits: int, choose: random.Random) -> Iterator[tuple[str, float]]:
@@ -165,18 +166,18 @@ def _measured(text: str, edits: int, choose: random.Random) -> Iterator[tuple[st
     live.update(text)
     for _ in range(edits):
         parsing = _parsing(text)
-        for edit in _EDITS:
+        for edit in EDITS:
             changed = edit(text, choose)
-            if edit is not _broken and not _is_valid(changed):
+            if edit is not broken and not is_valid(changed):
                 continue
             started = time.process_time()
             with suppress(SourceError):
                 live.update(changed)
-            yield edit.__name__[1:].replace("_", " "), (time.process_time() - started) / parsing
+            yield edit.__name__.strip("_").replace("_", " "), (time.process_time() - started) / parsing
             live.update(text)
 
 
-def _is_valid(text: str) -> bool:
+def is_valid(text: str) -> bool:
     try:
         compile(text, "text", "exec", dont_inherit=True)
     except SyntaxError:

@@ -22,8 +22,8 @@ from trainlint.lint.projects import Plan, ProjectFiles, SourceFile, content_dige
 from trainlint.lint.reporting import read_or_report
 from trainlint.lint.reuse import Reuse
 from trainlint.lint.workers import Broken, Outcome, guarded
-from trainlint.semantics.extract import extract
 from trainlint.semantics.facts import ModuleFacts
+from trainlint.semantics.incremental import LiveModule
 from trainlint.source.documents import Unreadable, decode
 
 if TYPE_CHECKING:
@@ -274,6 +274,8 @@ class LiveExtraction(Extraction):
         super().__init__(files, jobs, progress)
         self._files: LiveFiles = files
         self._known: dict[Path, tuple[bytes, ModuleFacts]] = {}
+        self._live: dict[Path, LiveModule] = {}
+        """The texts that are open."""
         self._failed: dict[Path, bytes] = {}
         """The content of open texts that have no facts."""
 
@@ -286,8 +288,10 @@ class LiveExtraction(Extraction):
         for path in paths:
             if self._files.is_open(path):
                 self.update(path, self.files.file(path).data)
-            elif not self.knows(path, self.files.file(path).data):
-                unknown.append(path)
+            else:
+                self._live.pop(path, None)
+                if not self._is_known(path):
+                    unknown.append(path)
         super().prepare(unknown)
 
     def facts(self, paths: Sequence[Path]) -> dict[Path, ModuleFacts]:
@@ -308,7 +312,8 @@ class LiveExtraction(Extraction):
             text = decode(path, data).text
         except Unreadable:
             return None
-        outcome = guarded(lambda: extract(text))
+        live = self._live.setdefault(path, LiveModule())
+        outcome = guarded(lambda: live.update(text))
         self._outcomes.pop(self._failed.pop(path, b""), None)
         if isinstance(outcome, ModuleFacts):
             self._known[path] = digest, outcome
