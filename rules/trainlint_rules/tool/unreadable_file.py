@@ -12,8 +12,9 @@ class UnreadableFile(FileRule):
     declare none). The other files are still checked. The rule cannot be deselected: a file that was not read must not
     look like one that is clean.
 
-    It also tells of what is valid Python and beyond the limits of trainlint. A file of more than 20 MB is not read; one
-    of more than 1,500,000 characters that uses a training library is not analysed. A statement that nests more than 150
+    It also tells of what is valid Python and beyond the limits of trainlint. A file or notebook of more than 20 MB is
+    not read; one of more than 1,500,000 characters that uses a training library is not analysed (one that uses none is
+    taken for data, and its syntax is not checked). A statement that nests more than 150
     brackets, chains more than 1,500 operators or calls, or joins more than 3,000 strings by writing them next to each
     other is left out, and the rest of its file is analysed; then the finding is a warning, at the statement. Where such
     an expression is in the head of a block (`if …:`) or in a decorator, or where one file has more than 6,000 `elif`

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TextIO
@@ -36,7 +39,8 @@ def main(arguments: Sequence[str]) -> int:
     parsed = parse(arguments)
     if parsed.watch:
         _watch(parsed)
-    return _Run(parsed).status()
+    with _ended_by_sigterm():
+        return _Run(parsed).status()
 
 
 def _watch(arguments: CheckArguments) -> NoReturn:
@@ -52,6 +56,30 @@ def _watch(arguments: CheckArguments) -> NoReturn:
     Watch(lint, paths, arguments.options(), inputs, quiet=arguments.quiet).run()
 
 
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """Have SIGTERM end the run by an exception, so that a file that is being written is cleaned up."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _read_standard_input() -> bytes:
+    try:
+        return b"" if sys.stdin is None else sys.stdin.buffer.read()
+    except OSError as error:
+        raise Failure(f"standard input cannot be read: {(error.strerror or str(error)).lower()}") from error
+
+
 class _Run:
     """One run of the verb."""
 
@@ -64,7 +92,7 @@ class _Run:
         if arguments.reads_standard_input:
             name = Path(os.path.abspath(arguments.stdin_filename or STDIN_NAME))  # noqa: PTH100 - keeps links
             self.paths = (name,)
-            self.standard_input = {name: sys.stdin.buffer.read()}
+            self.standard_input = {name: _read_standard_input()}
         self.baseline: Baseline | None = None
         self.changed: ChangedLines | None = None
         self.stale: Counter[Known] = Counter()

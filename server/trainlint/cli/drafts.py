@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
 from trainlint.cli.outcome import Change, Outcome
 from trainlint.lint.result import Result
+from trainlint.source.discovery import project_root
 from trainlint.source.documents import Document, Unreadable, Unwritable, decode, read_document
 
 Check: TypeAlias = Callable[[Mapping[Path, bytes]], Result]
@@ -80,6 +82,13 @@ def write(outcome: Outcome, check: Check) -> Outcome:
     written: list[Change] = []
     problems = list(outcome.problems)
     for change in outcome.changes:
+        outside = _target_outside(change.path)
+        if outside is not None:
+            problems.append(
+                f"{change.path} is not changed: it is a symbolic link to {outside}, which is outside of the project; "
+                "to change that file, name it"
+            )
+            continue
         try:
             write_atomically(change.path, change.data, change.document.data)
         except FileChanged as error:
@@ -92,3 +101,12 @@ def write(outcome: Outcome, check: Check) -> Outcome:
     if len(written) == len(outcome.changes):
         return outcome
     return Outcome(check({}), {}, tuple(written), tuple(problems))
+
+
+def _target_outside(path: Path) -> Path | None:
+    """What a symbolic link leads to, if that is no part of the project around the link."""
+    if not path.is_symlink():
+        return None
+    target = Path(os.path.realpath(path))
+    root = Path(os.path.realpath(project_root(path.parent)))
+    return None if target.is_relative_to(root) else target

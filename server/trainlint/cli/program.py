@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from typing import TextIO
 
 FINDINGS = 1
 FAILED = 2
@@ -19,7 +20,7 @@ FAILED = 2
 INTERRUPTED = 130
 """What a shell reports for a process that SIGINT ended."""
 
-NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+STREAM_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 """Errors of writing to a stream, which tell no file name: the disk, or what a user may have of it, is full."""
 
 VERBS = {
@@ -47,18 +48,13 @@ def run(arguments: Sequence[str]) -> int:
             if not sys.stdout.closed:  # as the language server leaves it
                 sys.stdout.flush()
     except BrokenPipeError:
-        _abandon_standard_output()
+        _abandon(sys.stdout)
         return 0
     except KeyboardInterrupt:
         return INTERRUPTED
+    except OSError as error:
+        return _report_system_error(error)
     except Exception as error:
-        if isinstance(error, OSError) and error.errno in NO_SPACE and error.filename is None:
-            _abandon_standard_output()
-            print(
-                f"trainlint: error: standard output cannot be written: {(error.strerror or str(error)).lower()}",
-                file=sys.stderr,
-            )
-            return FAILED
         return report_failure(error)
 
 
@@ -89,8 +85,24 @@ def _hint_at_verb(path: str) -> None:
 
 
 def _verb(name: str) -> Callable[[Sequence[str]], int]:
+    if name not in ("version", "rules"):
+        _require_working_directory()
     main: Callable[[Sequence[str]], int] = import_module(f"trainlint.cli.{name}").main
     return main
+
+
+def _require_working_directory() -> None:
+    """Refuse to go on in a folder that is gone: paths could not be told from one another.
+
+    Raises:
+        Failure: it is.
+    """
+    try:
+        os.getcwd()  # noqa: PTH109 - without pathlib, which a start does not need
+    except OSError as error:
+        from trainlint.cli.failure import Failure
+
+        raise Failure(f"the working directory cannot be used: {(error.strerror or str(error)).lower()}") from error
 
 
 def _overview() -> str:
@@ -125,7 +137,10 @@ def report_failure(error: Exception) -> int:
 
 
 def _prepare_streams() -> None:
-    """Write UTF-8 to files and pipes, as programs that read reports expect, and never fail on a character."""
+    """Write UTF-8 to files and pipes, as programs that read reports expect, and never fail on a character; write to
+    nowhere where a stream is closed."""
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is None:
@@ -135,6 +150,20 @@ def _prepare_streams() -> None:
             reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
-def _abandon_standard_output() -> None:
-    """Let nothing more be written: it cannot be, and the interpreter's last flush would complain about it."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _report_system_error(error: OSError) -> int:
+    """Tell a standard stream that takes no more, as on a full disk, from a defect; all files that are written are
+    watched where they are written, and an error about a path names it."""
+    try:
+        if error.filename is not None or error.errno not in STREAM_ERRORS:
+            return report_failure(error)
+        _abandon(sys.stdout)
+        reason = (error.strerror or str(error)).lower()
+        print(f"trainlint: error: standard output cannot be written: {reason}", file=sys.stderr)
+    except OSError:
+        _abandon(sys.stderr)
+    return FAILED
+
+
+def _abandon(stream: TextIO) -> None:
+    """Let nothing more be written: nobody takes it, and the interpreter's last flush would complain about that."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

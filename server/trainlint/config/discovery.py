@@ -14,6 +14,7 @@ from trainlint.config.errors import ConfigError, nearest
 from trainlint.config.resolved import DEFAULT, Resolved
 from trainlint.config.settings import RULE_CODE, Settings, is_rule_key, setting_keys, split_rule_tables
 from trainlint.source.discovery import Filters
+from trainlint.source.documents import Unreadable, read_bytes
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -68,7 +69,7 @@ class Overrides:
             return replace(self, file=Path(argument))
         try:
             table = tomllib.loads(argument)
-        except tomllib.TOMLDecodeError as error:
+        except (ValueError, RecursionError) as error:  # also for numbers that Python refuses to read
             key, _, value = argument.partition("=")
             hint = f"; strings need quotes, as in '{key.strip()} = \"{value.strip()}\"'" if value.strip() else ""
             raise ConfigError(
@@ -194,9 +195,9 @@ def find_in(folder: Path) -> Path | None:
         return own
     shared = folder / "pyproject.toml"
     try:
-        if b"trainlint" not in shared.read_bytes():
+        if b"trainlint" not in read_bytes(shared):
             return None
-    except OSError:
+    except Unreadable:
         return None
     tool = read_toml(shared).get("tool")
     return shared if isinstance(tool, dict) and "trainlint" in tool else None
@@ -209,14 +210,13 @@ def read_toml(file: Path) -> dict[str, object]:
         ConfigError: with row and column where the syntax is wrong.
     """
     try:
-        return tomllib.loads(file.read_bytes().decode("utf-8").replace("\r\n", "\n"))
-    except FileNotFoundError as error:
-        raise ConfigError(file, "", "no such file") from error
-    except OSError as error:
-        raise ConfigError(file, "", f"cannot be read: {(error.strerror or str(error)).lower()}") from error
+        return tomllib.loads(read_bytes(file).decode("utf-8").replace("\r\n", "\n"))
+    except Unreadable as error:
+        missing = not os.path.lexists(file)
+        raise ConfigError(file, "", "no such file" if missing else error.reason) from error
     except UnicodeDecodeError as error:
         raise ConfigError(file, "", f"is not UTF-8 at byte {error.start}") from error
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also for numbers that Python refuses to read
         raise ConfigError(file, "", _syntax_message(str(error))) from error
 
 

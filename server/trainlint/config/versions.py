@@ -7,13 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeAlias
 
+from trainlint.source.dependencies import dependency_files
+
 Release: TypeAlias = tuple[int, int]
 """Major and minor version."""
 
-REQUIREMENTS = "requirements"
-"""The folder of a project that may hold files of requirements."""
-_SIZE_LIMIT = 1024 * 1024
-"""Bytes; what is larger is no hand-written list of dependencies."""
 _LAST_MINOR = {0: 4, 1: 13}
 """By major version, the last minor release of a series that has ended."""
 _MINOR_STILL_OPEN = 99
@@ -25,7 +23,7 @@ _REQUIREMENT = re.compile(
 _OPTION_OF_PIP = re.compile(r"\s-")
 _SPECIFIER = re.compile(
     r"(?:(?P<operator>===|==|>=|<=|~=|!=|\^|~|=|>|<)\s*|(?<![\w.*+<>=~!^-]))"
-    r"v?(?P<major>\d+)(?:\.(?P<minor>\d+|\*)(?:\.(?P<patch>\d+|\*))?)?[\w.*+-]*"
+    r"v?(?P<major>\d{1,9})(?:\.(?P<minor>\d{1,9}|\*)(?:\.(?P<patch>\d{1,9}|\*))?)?[\w.*+-]*"
 )
 _NO_UPPER_BOUND = frozenset({">", ">=", "!="})
 
@@ -95,25 +93,14 @@ def _last_of(major: int) -> Release:
 
 def _requirements(root: Path) -> Iterator[str]:
     """Everything in the project's files that may be a requirement."""
-    yield from _of_pyproject(_text(root / "pyproject.toml"))
-    yield from _of_setup_cfg(_text(root / "setup.cfg"))
-    for file in requirement_files(root):
-        yield from _text(file).splitlines()
-
-
-def requirement_files(root: Path) -> Iterator[Path]:
-    """The files of a project that list requirements for pip."""
-    for folder, pattern in ((root, "*requirements*.txt"), (root / REQUIREMENTS, "*.txt")):
-        yield from sorted(folder.glob(pattern))
-
-
-def _text(file: Path) -> str:
-    try:
-        if not file.is_file() or file.stat().st_size > _SIZE_LIMIT:
-            return ""
-        return file.read_bytes().decode("utf-8", "replace")
-    except OSError:
-        return ""
+    for file, data in dependency_files(root):
+        text = data.decode("utf-8", "replace")
+        if file.suffix == ".toml":
+            yield from _of_pyproject(text)
+        elif file.suffix == ".cfg":
+            yield from _of_setup_cfg(text)
+        else:
+            yield from text.splitlines()
 
 
 def _of_pyproject(text: str) -> Iterator[str]:
@@ -123,7 +110,7 @@ def _of_pyproject(text: str) -> Iterator[str]:
 
     try:
         document: object = tomllib.loads(text.replace("\r\n", "\n"))
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except (ValueError, RecursionError):  # also for numbers that Python refuses to read
         return
     project = _table(document, "project")
     yield from _strings(project.get("dependencies"))

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 import stat
-import tempfile
+import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+
+_ATTEMPTS = 10
+_PAUSE_S = 0.05
+"""Windows refuses to replace a file while a virus scanner or an indexer has it open, which is over in an instant."""
 
 
 class FileChanged(Exception):  # noqa: N818
@@ -18,8 +24,10 @@ class FileChanged(Exception):  # noqa: N818
 def write_atomically(path: Path, data: bytes, expected: bytes) -> None:
     """Replace the content of `path`, which must be `expected`, by `data`.
 
-    Permissions stay; of a symbolic link, the target is replaced. Raises FileChanged if the content is another one
-    by now, and OSError where the file cannot be written; the old file is untouched then, with nothing left beside it.
+    Permissions, extended attributes and, as far as the system allows it, the owner stay; of a symbolic link, the
+    target is replaced; other names of the file (hard links) keep the old content. Raises FileChanged if the content is
+    another one by now, and OSError where the file cannot be written; the old file is untouched then, with nothing left
+    beside it.
     """
     target = Path(os.path.realpath(path, strict=True))
     _require(target, path, expected)
@@ -52,21 +60,29 @@ def _is_descriptor(path: Path) -> bool:
 
 def _replace(target: Path, data: bytes, require: Callable[[], None]) -> None:
     """Write beside the target, and then put that in its place if `require` does not raise."""
-    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
-    temporary = Path(name)
+    # A short name, since a name may be as long as names can be, and not one of a source.
+    temporary = target.with_name(f".trainlint-{secrets.token_hex(8)}.tmp")
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with temporary.open("xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        _copy_permissions(target, temporary)
+        _copy_metadata(target, temporary)
         require()
-        temporary.replace(target)
+        _move(temporary, target)
     except BaseException:
-        with suppress(FileNotFoundError):
-            temporary.unlink()
+        temporary.unlink(missing_ok=True)
         raise
     _sync_folder(target.parent)
+
+
+def _move(temporary: Path, target: Path) -> None:
+    for _ in range(_ATTEMPTS - 1 if sys.platform == "win32" else 0):
+        with suppress(PermissionError):
+            temporary.replace(target)
+            return
+        time.sleep(_PAUSE_S)
+    temporary.replace(target)
 
 
 def _require(target: Path, path: Path, expected: bytes) -> None:
@@ -74,18 +90,22 @@ def _require(target: Path, path: Path, expected: bytes) -> None:
         raise FileChanged(f"{path} changed on disk since it was read; nothing was written")
 
 
-def _copy_permissions(target: Path, temporary: Path) -> None:
-    """Give the file those of the one that it replaces, or those of a new file."""
+def _copy_metadata(target: Path, temporary: Path) -> None:
+    """Give the file what the one has that it replaces; a new file has what new files have."""
     try:
         status = target.stat()
     except FileNotFoundError:
-        mask = os.umask(0)
-        os.umask(mask)
-        temporary.chmod(0o666 & ~mask)
         return
     if hasattr(os, "chown"):
-        with suppress(PermissionError):
-            os.chown(temporary, status.st_uid, status.st_gid)
+        # Who may not give a file away may still keep its group.
+        for owner in (-1, status.st_uid):
+            with suppress(PermissionError):
+                os.chown(temporary, owner, status.st_gid)
+    if hasattr(os, "listxattr"):
+        with suppress(OSError):
+            for name in os.listxattr(target):
+                with suppress(OSError):
+                    os.setxattr(temporary, name, os.getxattr(target, name))
     temporary.chmod(stat.S_IMODE(status.st_mode))
 
 

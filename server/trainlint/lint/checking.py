@@ -209,9 +209,11 @@ class ProjectCheck:
 
     def _parse_plain(self, path: Path) -> None:
         """Find out whether a file that is not linked parses. libcst has the last word, since it knows more grammars
-        than the Python that runs."""
+        than the Python that runs. A large one is data, and its tree would take gigabytes."""
+        from trainlint.semantics.limits import MOST_CHARACTERS
+
         text = self.extraction.text(path)
-        if text is not None and not _parses(text):
+        if text is not None and len(text) <= MOST_CHARACTERS and not _parses(text):
             self.extraction.parses(path)
 
 

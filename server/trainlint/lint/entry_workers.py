@@ -6,7 +6,6 @@ Where a worker dies, the entry point that it was on is named, and the others tha
 
 from __future__ import annotations
 
-import gc
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from trainlint.lint.component import EntryFindings, EntryRuns, Failure, FunctionKey, Uncalled, Walked
-from trainlint.lint.workers import discard, process_context
+from trainlint.lint.workers import discard, process_context, received
 from trainlint.semantics.context import Entry
 
 if TYPE_CHECKING:
@@ -151,14 +150,10 @@ def _death(entry: Path) -> Failure:
 
 
 def _serve(connection: Connection, runs: EntryRuns) -> None:
-    """What a worker does until the other side closes the connection."""
-    gc.disable()
-    gc.freeze()
-    try:
-        while True:
-            connection.send(_answer(runs, connection.recv()))
-    except (EOFError, OSError, KeyboardInterrupt):
-        return
+    """What a worker does until the other side closes the connection, or ends."""
+    with suppress(OSError):
+        for task in received(connection):
+            connection.send(_answer(runs, task))
 
 
 def _answer(runs: EntryRuns, task: _Task) -> Walked | EntryFindings | list[Uncalled]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trainlint.source.discovery import Filters, project_root
+from trainlint.source.documents import Unreadable, read_bytes
 
 if TYPE_CHECKING:
     from trainlint.config.discovery import Resolver
@@ -201,7 +202,7 @@ class Governance:
         """A digest of the configuration file's own bytes and of everything that is laid over it."""
         digest = blake2b(self.fingerprint, digest_size=16)
         overrides = json.dumps(self.options.overrides, sort_keys=True, default=str)
-        data = file.read_bytes() if file is not None else b""
+        data = _content(file) if file is not None else b""
         text = f"{file}\n{self.options.config_file}\n{self.options.isolated}\n{overrides}\n"
         digest.update(text.encode("utf-8", "surrogateescape"))
         digest.update(data)
@@ -254,14 +255,19 @@ def _may_configure(folder: Path) -> bool:
     """Whether `find_in` may find a configuration in the folder: most have none, and need no TOML parser to tell."""
     if os.path.lexists(folder / "trainlint.toml"):
         return True
+    return b"trainlint" in _content(folder / "pyproject.toml")
+
+
+def _content(file: Path) -> bytes:
+    """The bytes of a configuration file; none where it cannot be read, which its settings tell when asked."""
     try:
-        return b"trainlint" in (folder / "pyproject.toml").read_bytes()
-    except OSError:
-        return False
+        return read_bytes(file)
+    except Unreadable:
+        return b""
 
 
 def _digest_of_chain(key: bytes, chain: Iterable[str]) -> bytes:
     digest = blake2b(key, digest_size=16)
     for file in chain:
-        digest.update(Path(file).read_bytes())
+        digest.update(_content(Path(file)))
     return digest.digest()

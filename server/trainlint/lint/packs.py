@@ -66,7 +66,7 @@ def installation_state() -> bytes:
     for entry in sys.path:
         if os.path.basename(entry) in ("site-packages", "dist-packages"):
             try:
-                digest.update(f"{entry}\0{os.stat(entry).st_mtime_ns}\n".encode())
+                digest.update(f"{entry}\0{os.stat(entry).st_mtime_ns}\n".encode("utf-8", "surrogateescape"))
             except OSError:
                 continue
     return digest.digest()
@@ -74,10 +74,11 @@ def installation_state() -> bytes:
 
 def fingerprint(packs: Iterable[Pack]) -> bytes:
     """Return a digest of the interpreter's version and of trainlint's and the packs' own files, by size and time."""
-    digest = blake2b(repr(sys.version_info[:2]).encode(), digest_size=16)
+    # What is kept names files, and the same name is another text where file names have another encoding.
+    digest = blake2b(repr((sys.version_info[:2], sys.getfilesystemencoding())).encode(), digest_size=16)
     _add_sources(digest, _PROGRAM)
     for pack in packs:
-        digest.update(repr(pack).encode())
+        digest.update(repr(pack).encode("utf-8", "surrogateescape"))
         _add_sources(digest, pack.folder)
     return digest.digest()
 
@@ -90,13 +91,15 @@ def _add_sources(digest: blake2b, top: str) -> None:
             entries = sorted(os.scandir(place), key=lambda entry: entry.name)
         except NotADirectoryError:
             status = os.stat(place)
-            digest.update(f"{place}\0{status.st_size}\0{status.st_mtime_ns}\n".encode())
+            digest.update(f"{place}\0{status.st_size}\0{status.st_mtime_ns}\n".encode("utf-8", "surrogateescape"))
             continue
         except OSError:
             continue
         for entry in entries:
             if entry.name.endswith(".py"):
                 status = entry.stat()
-                digest.update(f"{entry.path}\0{status.st_size}\0{status.st_mtime_ns}\n".encode())
+                digest.update(
+                    f"{entry.path}\0{status.st_size}\0{status.st_mtime_ns}\n".encode("utf-8", "surrogateescape")
+                )
             elif entry.is_dir() and entry.name != "__pycache__":
                 pending.append(entry.path)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainlint.lint.cache import Cache
+from trainlint.source.dependencies import dependency_files
 from trainlint.source.documents import NOTEBOOK, Unreadable, decode, read_bytes
 
 if TYPE_CHECKING:
@@ -110,12 +110,8 @@ class ProjectFiles:
     def requirements(self) -> bytes:
         """A digest of the files that may say which torch release the project needs."""
         digest = blake2b(digest_size=_DIGEST_BYTES)
-        folders = [self.root, self.root / "requirements"]
-        candidates = [self.root / name for name in ("pyproject.toml", "setup.cfg")]
-        candidates += [file for folder in folders for file in sorted(folder.glob("*.txt"))]
-        for file in candidates:
-            with suppress(OSError):
-                digest.update(file.name.encode("utf-8", "surrogateescape") + b"\0" + file.read_bytes())
+        for file, data in dependency_files(self.root):
+            digest.update(file.name.encode("utf-8", "surrogateescape") + b"\0" + data)
         return digest.digest()
 
     def _read(self, path: Path) -> SourceFile | None:

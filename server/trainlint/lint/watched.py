@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from trainlint.config.errors import ConfigError
-from trainlint.config.versions import REQUIREMENTS, requirement_files
 from trainlint.lint.engine import CheckOptions
 from trainlint.lint.governing import resolver_of
+from trainlint.source.dependencies import REQUIREMENTS, requirement_files
 from trainlint.source.discovery import (
     CONFIGURATION_FILES,
     Filters,

@@ -7,13 +7,14 @@ die of what no exception reports: then its worker dies with it, the file it was 
 from __future__ import annotations
 
 import gc
+import signal
 import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from trainlint.semantics.extract import LimitError, SourceError, extract
 
@@ -162,14 +163,30 @@ def discard(process: BaseProcess, connection: Connection) -> None:
 
 
 def _serve(connection: Connection) -> None:
-    """What a worker does until the other side closes the connection."""
+    """What a worker does until the other side closes the connection, or ends."""
+    with suppress(OSError):
+        for text in received(connection):
+            connection.send(outcome_of(text))
+
+
+def received(connection: Connection) -> Iterator[Any]:
+    """What a worker is sent, one after the other.
+
+    Forked processes hold copies of both ends of their pipes, so that the process which started them may end, even be
+    killed, without a pipe being closed. Nor is an interrupt theirs to act on: that process ends them.
+    """
+    from multiprocessing import parent_process
+    from multiprocessing.connection import wait
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     gc.disable()
     gc.freeze()
-    try:
-        while True:
-            connection.send(outcome_of(connection.recv()))
-    except (EOFError, OSError, KeyboardInterrupt):
-        return
+    parent = parent_process()
+    ends = [] if parent is None else [parent.sentinel]
+    with suppress(EOFError, OSError):
+        while connection in wait([connection, *ends]):
+            yield connection.recv()
 
 
 def process_context() -> BaseContext:

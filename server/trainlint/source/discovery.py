@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from trainlint.source.documents import Unreadable, read_bytes
 from trainlint.source.ignores import PatternList, patterns_of_file, patterns_of_setting
 
 DEFAULT_EXCLUDES = (
@@ -259,8 +260,8 @@ def _ignore_files(folder: Path) -> tuple[_IgnoreFile, ...]:
     files = []
     for name in (".git/info/exclude", ".gitignore"):
         try:
-            text = (folder / name).read_bytes().decode("utf-8", "surrogateescape")
-        except OSError:
+            text = read_bytes(folder / name).decode("utf-8", "surrogateescape")
+        except Unreadable:
             continue
         files.append(_IgnoreFile(os.path.join(folder, ""), patterns_of_file(text)))  # noqa: PTH118
     return tuple(files)
@@ -296,11 +297,18 @@ def is_shared_place(folder: Path) -> bool:
     folder, the top of a file system."""
     if any(_exists(folder, marker) for marker in ROOT_MARKERS):
         return False
-    if folder in (folder.parent, Path.home()):
+    if folder == folder.parent or _is_home(folder):
         return True
     try:
         return bool(folder.stat().st_mode & stat.S_ISVTX)
     except OSError:  # It may exist only in an editor, which names it for standard input.
+        return False
+
+
+def _is_home(folder: Path) -> bool:
+    try:
+        return folder == Path.home()
+    except RuntimeError:  # Nothing says where it is, as for a user of a container that has no entry of its own.
         return False
 
 

@@ -215,12 +215,12 @@ def _row(body: bytes, offset: int) -> int:
     return 1 + sum(1 for _ in _LINE_END.finditer(body, 0, offset))
 
 
-def _too_large(size: int) -> str:
-    return f"is too large: {size / 1024 / 1024:.1f} MB, and the limit is {SIZE_LIMIT // 1024 // 1024} MB"
+def _too_large(size: int, limit: int = SIZE_LIMIT) -> str:
+    return f"is too large: {size / 1024 / 1024:.1f} MB, and the limit is {limit // 1024 // 1024} MB"
 
 
-def read_bytes(path: Path) -> bytes:
-    """The bytes of a regular file. Nothing else is opened: a FIFO would block, a device could act.
+def read_bytes(path: Path, limit: int = SIZE_LIMIT) -> bytes:
+    """The bytes of a regular file, at most `limit`. Nothing else is opened: a FIFO would block, a device could act.
 
     Raises:
         Unreadable: with the reason.
@@ -231,9 +231,9 @@ def read_bytes(path: Path) -> bytes:
         with open(os.open(path, flags), "rb") as file:  # noqa: PTH123
             status = os.fstat(file.fileno())
             _require_regular(status.st_mode)
-            if status.st_size > SIZE_LIMIT:
-                raise Unreadable(_too_large(status.st_size))
-            return file.read(SIZE_LIMIT + 1)
+            if status.st_size > limit:
+                raise Unreadable(_too_large(status.st_size, limit))
+            return file.read(limit + 1)
     except OSError as error:
         raise Unreadable(_why(path, error)) from error
     except ValueError as error:
