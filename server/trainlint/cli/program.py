@@ -21,7 +21,7 @@ INTERRUPTED = 130
 """What a shell reports for a process that SIGINT ended."""
 
 STREAM_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
-"""Errors of writing to a stream, which tell no file name: the disk, or what a user may have of it, is full."""
+"""Errors of writing to a stream, which tell no file name: the disk is full, or the stream takes no more."""
 
 VERBS = {
     "check": "Lint files and folders (the default verb)",

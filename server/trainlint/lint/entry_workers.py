@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from trainlint.lint.component import EntryFindings, EntryRuns, Failure, FunctionKey, Uncalled, Walked
-from trainlint.lint.workers import discard, process_context, received
+from trainlint.lint.workers import discard, process_context, received, start
 from trainlint.semantics.context import Entry
 
 if TYPE_CHECKING:
@@ -123,11 +123,7 @@ class PooledRuns:
                 yield worker, task, answer
 
     def _start(self) -> _Worker:
-        ours, theirs = self._context.Pipe()
-        process = self._context.Process(target=_serve, args=(theirs, self._here), daemon=True)  # type: ignore[attr-defined]
-        process.start()
-        theirs.close()
-        return _Worker(process, ours)
+        return _Worker(*start(self._context, _serve, self._here))
 
     def _replaced(self, worker: _Worker) -> _Worker:
         discard(worker.process, worker.connection)

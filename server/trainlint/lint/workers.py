@@ -128,11 +128,7 @@ class _Pool:
                 discard(worker.process, worker.connection)
 
     def _start(self) -> _Worker:
-        ours, theirs = self.context.Pipe()
-        process = self.context.Process(target=_serve, args=(theirs,), daemon=True)  # type: ignore[attr-defined]
-        process.start()
-        theirs.close()
-        return _Worker(process, ours)
+        return _Worker(*start(self.context, _serve))
 
     def _feed(self, worker: _Worker) -> None:
         worker.index = self.left.popleft() if self.left else -1
@@ -155,6 +151,27 @@ class _Pool:
         return index, outcome
 
 
+def start(context: BaseContext, serve: Callable[..., None], *arguments: object) -> tuple[BaseProcess, Connection]:
+    """Start a worker that calls `serve` with its end of a connection and the arguments; return it with our end."""
+    ours, theirs = context.Pipe()
+    inherited = ours if context.get_start_method() == "fork" else None
+    process: BaseProcess = context.Process(  # type: ignore[attr-defined]
+        target=_started, args=(serve, theirs, inherited, arguments), daemon=True
+    )
+    process.start()
+    theirs.close()
+    return process, ours
+
+
+def _started(
+    serve: Callable[..., None], connection: Connection, inherited: Connection | None, arguments: tuple[object, ...]
+) -> None:
+    if inherited is not None:
+        # Else the worker, sending what nobody is left to receive, would wait for itself.
+        inherited.close()
+    serve(connection, *arguments)
+
+
 def discard(process: BaseProcess, connection: Connection) -> None:
     """End a worker, whatever it is doing."""
     connection.close()
@@ -172,8 +189,9 @@ def _serve(connection: Connection) -> None:
 def received(connection: Connection) -> Iterator[Any]:
     """What a worker is sent, one after the other.
 
-    Forked processes hold copies of both ends of their pipes, so that the process which started them may end, even be
-    killed, without a pipe being closed. Nor is an interrupt theirs to act on: that process ends them.
+    A forked process holds copies of the connections of those forked before it, so that the process which started them
+    may end, even be killed, without a connection being closed. Nor is an interrupt theirs to act on: that process ends
+    them.
     """
     from multiprocessing import parent_process
     from multiprocessing.connection import wait
