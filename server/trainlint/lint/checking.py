@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ from trainlint.lint.result import Reported, Withheld
 if TYPE_CHECKING:
     from trainlint.lint.component import Failure
     from trainlint.lint.governing import Governance, Governing
-    from trainlint.lint.reuse import Reuse
+    from trainlint.lint.reuse import Kept
     from trainlint.semantics.link import LinkOptions
 
 _TASK_KIND = "findings"
@@ -58,15 +58,15 @@ class ProjectCheck:
         governance: Governance,
         extraction: Extraction,
         jobs: int,
-        reuse_of: Callable[[bytes], Reuse] | None = None,
+        kept: Kept | None = None,
     ) -> None:
-        """`reuse_of` gives what an earlier check in this process found, for `EntryPoints`."""
+        """`kept` is what outlives this check."""
         self.files = files
         self.cache = files.cache
         self.governance = governance
         self.jobs = jobs
         self.extraction = extraction
-        self._reuse_of = reuse_of
+        self.kept = kept
         self.checked = Checked()
 
     def check(self, context: list[Path], named: list[Path]) -> None:
@@ -182,10 +182,11 @@ class ProjectCheck:
         from trainlint.lint.entries import EntryPoints
 
         options = _link_options(task.governing, self.files.root)
-        component = Component(self.files.root, facts, options, task.governing.selection, task.governed)
+        decoded = None if self.kept is None else self.kept.decoded
+        component = Component(self.files.root, facts, options, task.governing.selection, task.governed, decoded)
         if not component.rules:
             return
-        for findings in EntryPoints(component, self.files, task.settings, self._reuse_of).findings(self.jobs):
+        for findings in EntryPoints(component, self.files, task.settings, self.kept).findings(self.jobs):
             for path, text in findings.texts.items():
                 found[path].append(text)
             self.checked.failures += findings.failures

@@ -16,6 +16,7 @@ from trainlint.lint.rule import FileRule, Rule
 from trainlint.lint.selection import Selection
 from trainlint.lint.stored import dump
 from trainlint.semantics.context import Entry
+from trainlint.semantics.decoded import Decoded
 from trainlint.semantics.facts import ModuleFacts
 from trainlint.semantics.link import Linker, LinkOptions, Read, Walk
 from trainlint.semantics.project import Project
@@ -94,16 +95,20 @@ class Component:
         options: LinkOptions,
         selection: Selection,
         governed: Iterable[Path],
+        decoded: Decoded | None = None,
     ) -> None:
+        """`decoded` has what was decoded of the files by an earlier check in this process."""
         self.root = root
         self.facts = facts
         self.options = options
         self.selection = selection
+        self.decoded = decoded
         self.codes = {path: selection.codes(path) for path in governed}
         """The rules that may report, for each file that the configuration governs."""
 
     def __getstate__(self) -> dict[str, object]:
-        return {name: value for name, value in vars(self).items() if name not in ("linker", "rules")}
+        kept = {name: value for name, value in vars(self).items() if name not in ("linker", "rules")}
+        return {**kept, "decoded": None}
 
     def read_code(self) -> None:
         """Have the code of all files in memory: what is read later than that, other processes cannot read."""
@@ -112,7 +117,7 @@ class Component:
 
     @cached_property
     def linker(self) -> Linker:
-        return Linker(self.facts, self.options)
+        return Linker(self.facts, self.options, self.decoded)
 
     @cached_property
     def rules(self) -> list[Rule]:

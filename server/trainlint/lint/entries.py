@@ -25,7 +25,7 @@ from trainlint.semantics.vocabulary import Known
 if TYPE_CHECKING:
     from trainlint.lint.entry_workers import PooledRuns
     from trainlint.lint.projects import ProjectFiles
-    from trainlint.lint.reuse import Reuse
+    from trainlint.lint.reuse import Kept
 
 _REACHED_KIND = "reached"
 _FINDINGS_KIND = "entry"
@@ -121,9 +121,9 @@ class EntryPoints:
         component: Component,
         files: ProjectFiles,
         settings: bytes,
-        reuse_of: Callable[[bytes], Reuse] | None = None,
+        kept: Kept | None = None,
     ) -> None:
-        """`reuse_of` gives what this process found when it checked the same files under the same settings."""
+        """`kept` has what earlier checks in this process found."""
         self.component = component
         self.linker = component.linker
         self.files = files
@@ -133,7 +133,7 @@ class EntryPoints:
         self._names = {files.relative(path): path for path in component.facts}
         self._order = {path: position for position, path in enumerate(component.facts)}
         self._walk_keys = {entry: self._walk_key(entry) for entry in self.linker.entries}
-        self._reuse = None if reuse_of is None else reuse_of(self._base)
+        self._reuse = None if kept is None else kept.of(self._base)
         self._reused: dict[Path, EntryFindings] = {}
 
     def findings(self, jobs: int) -> list[EntryFindings]:

@@ -20,7 +20,7 @@ from trainlint.lint.governing import Governance
 from trainlint.lint.packs import fingerprint, installed_packs
 from trainlint.lint.projects import Plan, ProjectFiles, SourceFile, content_digest, plan_of
 from trainlint.lint.reporting import read_or_report
-from trainlint.lint.reuse import Reuse
+from trainlint.lint.reuse import Kept
 from trainlint.lint.workers import Broken, Outcome, guarded
 from trainlint.semantics.facts import ModuleFacts
 from trainlint.semantics.incremental import LiveModule
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
 
 RECENT_CHARACTERS = 8_000_000
 """How much of what was found out lately stays in memory; the rest is on disk, or is found out again."""
-
-MOST_COMPONENTS = 50
-"""Components whose latest results stay in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +61,7 @@ class LiveEngine:
         self.governance: Governance | None = None
         self._parsed: dict[Path, bytes] = {}
         """For each open text that has facts, how it was when it last parsed."""
-        self._reuses: dict[bytes, Reuse] = {}
+        self.kept: dict[Path, Kept] = {}
 
     def check(self, paths: Sequence[Path], texts: Mapping[Path, bytes], *, keeps: bool = False) -> LiveResult:
         """Check files and folders, named by absolute paths. `texts` stands in for what is on disk; `keeps` says that
@@ -111,14 +108,6 @@ class LiveEngine:
         report = read_or_report(path, data, self.governance.of_folder(path.parent).selection)
         return tuple(report if isinstance(report, list) else report.syntax_error(why.message, why.row, why.column))
 
-    def reuse_of(self, base: bytes) -> Reuse:
-        """What earlier checks found in the component with this digest, which says all but what is in the files."""
-        reuse = self._reuses.pop(base, None) or Reuse()
-        self._reuses[base] = reuse
-        if len(self._reuses) > MOST_COMPONENTS:
-            del self._reuses[next(iter(self._reuses))]
-        return reuse
-
     def forget(self, paths: Iterable[Path]) -> None:
         """Look at these files on disk again, and at which files there are, and at all configuration."""
         gone = set(paths)
@@ -153,7 +142,10 @@ class _LiveRun(Run):
             cache = self.cache_of(root)
             engine.files[root] = LiveFiles(root, self.texts, cache, self.governance.fingerprint)
             engine.extractions[root] = LiveExtraction(engine.files[root], self.jobs, self.options.progress)
-        return ProjectCheck(engine.files[root], self.governance, engine.extractions[root], self.jobs, engine.reuse_of)
+            engine.kept[root] = Kept()
+        kept = engine.kept[root]
+        kept.decoded.forget_replaced()
+        return ProjectCheck(engine.files[root], self.governance, engine.extractions[root], self.jobs, kept)
 
     def context(self, root: Path) -> list[Path]:
         if root not in self.engine.contexts:

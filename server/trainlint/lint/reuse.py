@@ -13,8 +13,12 @@ from pathlib import Path
 
 from trainlint.lint.component import EntryFindings, FunctionKey, Uncalled, Walked
 from trainlint.semantics.context import Entry
+from trainlint.semantics.decoded import Decoded
 from trainlint.semantics.facts import ModuleFacts
 from trainlint.semantics.link import Linker, Read
+
+MOST_COMPONENTS = 50
+"""Components whose latest results stay in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,22 @@ class _KeptEntry:
 class _KeptUncalled:
     basis: _Basis
     result: Uncalled
+
+
+class Kept:
+    """What outlives a check, of one project."""
+
+    def __init__(self) -> None:
+        self.decoded = Decoded()
+        self._reuses: dict[bytes, Reuse] = {}
+
+    def of(self, base: bytes) -> Reuse:
+        """What earlier checks found in the component with this digest, which says all but what is in the files."""
+        reuse = self._reuses.pop(base, None) or Reuse()
+        self._reuses[base] = reuse
+        if len(self._reuses) > MOST_COMPONENTS:
+            del self._reuses[next(iter(self._reuses))]
+        return reuse
 
 
 class Reuse:

@@ -30,11 +30,11 @@ from trainlint.semantics import (
 )
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.context import Context
+from trainlint.semantics.decoded import Decoded
 from trainlint.semantics.facts import ModuleFacts
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.interest import Interest
 from trainlint.semantics.modules import ModuleMap
-from trainlint.semantics.node_facts import NodeFacts
 from trainlint.semantics.project import (
     Call,
     Checkpoint,
@@ -210,14 +210,13 @@ class Linker:
     were called before.
     """
 
-    def __init__(self, files: Mapping[Path, ModuleFacts], options: LinkOptions) -> None:
+    def __init__(self, files: Mapping[Path, ModuleFacts], options: LinkOptions, decoded: Decoded | None = None) -> None:
+        """`decoded` has what was decoded of the files before, where they were linked before."""
         self.files = files
         self.options = options
         self.map = ModuleMap(files)
-        self.nodes = NodeFacts()
-        self.bodies: dict[tuple[Path, int], code.Block] = {}
-        self.flows: dict[tuple[Path, int], tuple[frozenset[str], frozenset[str]]] = {}
-        self.decoded: dict[Path, Units] = {}
+        self.decoded = Decoded() if decoded is None else decoded
+        self._units_of: dict[Path, Units] = {}
         self.imports = {path: self._imports_of(path) for path in files}
         self._closures: dict[Path, frozenset[Path]] = {}
         self._mentions: dict[Path, frozenset[str]] = {}
@@ -283,14 +282,14 @@ class Linker:
             self._run_uncalled(run, path, called)
             if run.statements:
                 _Finisher(run, project).finish()
-            project.name_uses += names.name_uses(path, self.files[path])
+            project.name_uses += names.name_uses(path, self.files[path], self.decoded)
         run.read.update((path, index) for index in range(len(self.files[path].functions)))
         return Uncalled(project, frozenset(run.reached), run.entry.trains, Read(frozenset(run.read), dict(run.asked)))
 
     def _units(self, path: Path) -> Units:
-        units = self.decoded.get(path)
+        units = self._units_of.get(path)
         if units is None:
-            units = self.decoded[path] = module_runs.decode_units(self.files[path])
+            units = self._units_of[path] = module_runs.decode_units(path, self.files[path], self.decoded)
         return units
 
     # -------------------------------------------------------------------------------------------------- entry points
@@ -337,9 +336,7 @@ class Linker:
             interest=self.interest,
             mentions=self.mentions(path),
             rank_names=frozenset(self.options.rank_guards),
-            nodes=self.nodes,
-            bodies=self.bodies,
-            name_flows=self.flows,
+            decoded=self.decoded,
         )
 
     # ------------------------------------------------------------------------------------------ functions not called

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 from trainlint.semantics import code, library, statements, tensors
+from trainlint.semantics.decoded import Decoded
 from trainlint.semantics.facts import ModuleFacts
 from trainlint.semantics.state import NOWHERE, Frame, Leaves, ModuleState, Role, Run, Units, Where
 from trainlint.semantics.text import dotted
@@ -173,9 +175,9 @@ def _run_unit(run: Run, module: ModuleState, index: int) -> None:
         module.grad = frame.last_grad or module.grad
 
 
-def decode_units(facts: ModuleFacts) -> Units:
+def decode_units(path: Path, facts: ModuleFacts, known: Decoded) -> Units:
     """Decode the top-level statements of a file and index what they bind."""
-    decoded = tuple([facts.unit(index) for index in range(len(facts.unit_rows))])
+    decoded = tuple([known.unit(path, facts, index) for index in range(len(facts.unit_rows))])
     binders: dict[str, list[int]] = {}
     stars: list[code.ImportFrom] = []
     effects: list[int] = []

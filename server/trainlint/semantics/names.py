@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from trainlint.semantics import code
+from trainlint.semantics.decoded import Decoded
 from trainlint.semantics.facts import ModuleFacts
 from trainlint.semantics.project import NameUse, Site
 from trainlint.semantics.text import dotted
@@ -18,20 +19,21 @@ _HINT = re.compile(r'"amp"|(?:cuda|cpu)\.amp')
 not read further."""
 
 
-def name_uses(path: Path, facts: ModuleFacts) -> list[NameUse]:
+def name_uses(path: Path, facts: ModuleFacts, decoded: Decoded) -> list[NameUse]:
     """The uses of watched library names in one file, in source order."""
     if not any(_HINT.search(line) for line in facts.lines):
         return []
-    scan = _Scan(path, facts)
+    scan = _Scan(path, facts, decoded)
     for index, row in enumerate(facts.unit_rows):
-        scan.unit(facts.unit(index), row)
+        scan.unit(decoded.unit(path, facts, index), row)
     return sorted(scan.found, key=lambda use: (use.site.row, use.site.column))
 
 
 class _Scan:
-    def __init__(self, path: Path, facts: ModuleFacts) -> None:
+    def __init__(self, path: Path, facts: ModuleFacts, decoded: Decoded) -> None:
         self.path = path
         self.facts = facts
+        self.decoded = decoded
         self.aliases: dict[str, str] = {}
         self.guarded: set[str] = set()
         """Names whose import is one of several, by what the installed release offers."""
@@ -51,7 +53,7 @@ class _Scan:
                 self._visit(part, row, symbol, under)
             name = f"{symbol}.{node.name}" if symbol else node.name
             if _HINT.search(self.facts.lines[len(self.facts.unit_rows) + node.body]) or self._mentions_alias(node.body):
-                for statement in self.facts.body(node.body):
+                for statement in self.decoded.body(self.path, self.facts, node.body):
                     self._visit(statement, row, name, under)
         elif isinstance(node, code.DefineClass):
             name = f"{symbol}.{node.name}" if symbol else node.name

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from trainlint.semantics import code
+from trainlint.semantics.flows import flows, resets
 from trainlint.semantics.text import describe, dotted
 
 _T = TypeVar("_T")
@@ -33,6 +34,15 @@ class NodeFacts:
     def text(self, node: Any) -> str:
         """The expression as a person would write it on one line, cut short."""
         return self._once(describe, node)
+
+    def flows(self, body: code.Block) -> tuple[frozenset[str], frozenset[str]]:
+        """Dotted names in a function's body that a backward pass starts from, or that flow into such; then the dotted
+        attributes that it assigns outright."""
+        return self._once(flows, body)
+
+    def resets(self, body: code.Block) -> frozenset[str]:
+        """Names that a loop of a function's body both adds to and sets back to a constant."""
+        return self._once(resets, body)
 
     def _once(self, question: Callable[[Any], _T], node: object) -> _T:
         key = (question, id(node))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainlint.semantics import code
+from trainlint.semantics.decoded import Decoded
 from trainlint.semantics.facts import ModuleFacts
 from trainlint.semantics.immutable import immutable
 from trainlint.semantics.interest import Interest
@@ -23,7 +24,6 @@ from trainlint.semantics.project import (
     Site,
     SyncPoint,
 )
-from trainlint.semantics.text import dotted
 from trainlint.semantics.values import Class, Function, Instance, Value
 from trainlint.semantics.vocabulary import GradMode, GuardKind
 
@@ -356,10 +356,7 @@ class Run:
     """The names among `extract.WATCHED` that the files of the closure mention."""
     rank_names: frozenset[str] = frozenset()
     """Names that the configuration says are true on one rank only."""
-    nodes: NodeFacts = field(default_factory=NodeFacts)
-    bodies: dict[tuple[Path, int], code.Block] = field(default_factory=dict)
-    resets: dict[tuple[Path, int], frozenset[str]] = field(default_factory=dict)
-    name_flows: dict[tuple[Path, int], tuple[frozenset[str], frozenset[str]]] = field(default_factory=dict)
+    decoded: Decoded = field(default_factory=Decoded)
     searching: set[tuple[Path, str]] = field(default_factory=set)
     """Names that are being looked for through star imports, so that circles end."""
     changed_datasets: set[int] = field(default_factory=set)
@@ -404,13 +401,14 @@ class Run:
         return found
 
     def body(self, module: ModuleState, index: int) -> code.Block:
-        """The body of a function, decoded once."""
-        key = (module.path, index)
-        self.read.add(key)
-        found = self.bodies.get(key)
-        if found is None:
-            found = self.bodies[key] = module.facts.body(index)
-        return found
+        """The body of a function."""
+        self.read.add((module.path, index))
+        return self.decoded.body(module.path, module.facts, index)
+
+    @property
+    def nodes(self) -> NodeFacts:
+        """What nodes tell by themselves."""
+        return self.decoded.nodes
 
     def body_text(self, module: ModuleState, index: int) -> str:
         """The body of a function as it is stored."""
@@ -451,19 +449,10 @@ class Run:
         define = frame.function.define if frame.function is not None else None
         if not isinstance(define, code.Define):
             return frozenset()
-        key = (frame.module.path, define.body)
-        found = self.resets.get(key)
-        if found is None:
-            found = self.resets[key] = resets(self.body(frame.module, define.body))
-        return found
+        return self.nodes.resets(self.body(frame.module, define.body))
 
     def _flows(self, module: ModuleState, index: int) -> tuple[frozenset[str], frozenset[str]]:
-        key = (module.path, index)
-        self.read.add(key)
-        found = self.name_flows.get(key)
-        if found is None:
-            found = self.name_flows[key] = flows(self.body(module, index))
-        return found
+        return self.nodes.flows(self.body(module, index))
 
     def record(self, make: Callable[..., Any], frame: Frame, key: object, **fields: Any) -> None:
         """Keep a record until its context can be told; a later one of the same place and way replaces it."""
@@ -481,118 +470,3 @@ class Run:
             where.root.role,
         )
         self.pending[identity] = (make, fields, where)
-
-
-def flows(body: code.Block) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the dotted names that a backward pass starts from, directly or through assignments, and the dotted
-    attributes that are assigned outright."""
-    assigned: set[str] = set()
-    edges: list[tuple[str, set[str]]] = []
-    starts: set[str] = set()
-    for node in code.walk(body):
-        if isinstance(node, code.Assign):
-            targets = {dotted(target) for target in node.targets} - {""}
-            assigned |= {target for target in targets if "." in target}
-            edges += [(target, _names(node.value)) for target in targets]
-        elif isinstance(node, code.Augment):
-            edges.append((dotted(node.target), _names(node.value)))
-        elif (
-            isinstance(node, code.Call)
-            and isinstance(node.function, code.Attribute)
-            and "backward" in node.function.name
-        ):
-            starts |= _losses(node)
-        elif (
-            isinstance(node, code.Call)
-            and isinstance(node.function, code.Name)
-            and "scaler" in node.function.id.lower()
-        ):
-            starts |= {dotted(argument.value) for argument in node.arguments[:1]} - {""}
-    if not starts:
-        return frozenset(), frozenset(assigned)
-    for _ in range(3):
-        for target, sources in edges:
-            if target in starts:
-                starts |= sources
-    return frozenset(starts), frozenset(assigned)
-
-
-def _losses(node: code.Call) -> set[str]:
-    """The names that a call of a backward method differentiates."""
-    found: set[str] = set()
-    receiver = node.function.value if isinstance(node.function, code.Attribute) else None
-    if node.arguments and not node.arguments[0].star and node.arguments[0].keyword in (None, "loss"):
-        found.add(dotted(node.arguments[0].value))
-    if receiver is not None:
-        found.add(dotted(receiver))
-        if isinstance(receiver, code.Call):
-            found |= {dotted(argument.value) for argument in receiver.arguments[:1]}
-        if isinstance(receiver, code.Binary):
-            found |= _names(receiver)
-    return found - {
-        "",
-        "accelerator",
-        "self",
-        "fabric",
-        "torch.autograd",
-        "engine",
-        "model_engine",
-        "self.accelerator",
-        "self.fabric",
-        "model",
-        "self.model",
-    }
-
-
-def _names(node: object) -> set[str]:
-    """Dotted names that a value is computed from; what a call is given counts only for arithmetic and containers."""
-    found: set[str] = set()
-    stack = [node]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, code.Name | code.Attribute):
-            found.add(dotted(item))
-        elif isinstance(item, code.Call):
-            if isinstance(item.function, code.Attribute):
-                stack.append(item.function.value)
-            if item.arguments and isinstance(item.function, code.Attribute | code.Name) and _combines(item.function):
-                stack.append(item.arguments[0].value)
-        elif isinstance(item, code.Binary) and item.op in _BY_NUMBERS:
-            stack.append(item.left)
-        elif isinstance(item, tuple):
-            stack.extend(item)
-    return found - {""}
-
-
-_BY_NUMBERS = frozenset({"/", "//", "%", "**"})
-"""Operators whose right side tells nothing of the left: a loss is divided by a count more often than by a loss."""
-
-
-def _combines(function: code.Attribute | code.Name) -> bool:
-    name = function.name if isinstance(function, code.Attribute) else function.id
-    return name in ("sum", "mean", "stack", "cat", "add", "scale")
-
-
-def resets(body: code.Block) -> frozenset[str]:
-    """Dotted names that one loop adds to and sets back to a constant, both in its own body."""
-    found: set[str] = set()
-    for loop in code.walk(body):
-        if isinstance(loop, code.For | code.While):
-            own = list(_own_statements(loop.body))
-            added = {dotted(item.target) for item in own if isinstance(item, code.Augment)}
-            constant = [item for item in own if isinstance(item, code.Assign) and isinstance(item.value, code.Constant)]
-            found |= added & {dotted(target) for item in constant for target in item.targets}
-    return frozenset(found - {""})
-
-
-def _own_statements(block: code.Block) -> Iterator[Any]:
-    """The statements of a loop's body, those of loops inside it left out."""
-    stack: list[Any] = list(block)
-    while stack:
-        item = stack.pop()
-        if isinstance(item, code.For | code.While):
-            continue
-        yield item
-        for part in item:
-            if part.__class__ is tuple:
-                stack.extend(one for one in part if isinstance(one, tuple) and one.__class__ is not tuple)
