@@ -55,7 +55,7 @@ def test_help_lists_the_verbs_of_this_version_only(program: Program) -> None:
     assert done.returncode == 0
     for verb in VERBS:
         assert f"  {verb} " in done.stdout
-    for later in ("server", "probe", "ablate", "doctor"):
+    for later in ("probe", "ablate", "doctor"):
         assert later not in done.stdout
 
 
@@ -72,7 +72,7 @@ def test_every_verb_has_help(program: Program, verb: str) -> None:
     assert done.stdout.startswith(f"usage: trainlint {verb}")
 
 
-@pytest.mark.parametrize("verb", ["server", "probe", "ablate", "doctor"])
+@pytest.mark.parametrize("verb", ["probe", "ablate", "doctor"])
 def test_a_verb_of_a_later_version_says_so(program: Program, verb: str) -> None:
     program.write({f"{verb}/train.py": "x = 1\n"})
     done = program(verb, "anything", "--at-all")
