@@ -11,13 +11,14 @@ import os
 import platform
 import sys
 from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from lsprotocol import types
 from pygls import uris
-from pygls.exceptions import JsonRpcContentModified, JsonRpcInvalidParams
+from pygls.exceptions import JsonRpcContentModified, JsonRpcException, JsonRpcInvalidParams
 from pygls.lsp.server import LanguageServer
 
 from trainlint import __version__
@@ -30,8 +31,18 @@ from trainlint.lsp.session import NO_FOLDER, Folder, Published, Session, result_
 from trainlint.lsp.settings import SECTION, Settings, SettingsError, Start
 
 _LOG = logging.getLogger(__name__)
-_WATCHED = "**/{*.py,*.ipynb,trainlint.toml,pyproject.toml,requirements*.txt,setup.cfg,.gitignore,.git/HEAD}"
-"""Files whose changes on disk may change what is found."""
+_WATCHED = (
+    "**/*.py",
+    "**/*.ipynb",
+    "**/trainlint.toml",
+    "**/pyproject.toml",
+    "**/requirements*.txt",
+    "**/setup.cfg",
+    "**/.gitignore",
+    "**/.git/HEAD",
+)
+"""Files whose changes on disk may change what is found. One pattern each, since not every client knows patterns within
+braces."""
 _PROGRESS_FROM = 20
 """Files to parse from which on a check is worth telling about."""
 
@@ -52,6 +63,8 @@ class Server(LanguageServer):
         )
         self.session = Session(self, analysis)
         self.start_options = Start()
+        self.told_settings: Any = None
+        """The settings that the client last told of by itself, for all folders."""
         self.tasks: set[asyncio.Task[Any]] = set()
         self._progress_token: str | None = None
 
@@ -124,13 +137,21 @@ class Server(LanguageServer):
     async def read_settings(self) -> None:
         """Have the settings of each folder, from the client if it can be asked."""
         folders = list(self.session.folders.values())
-        given: Sequence[Any] = [self.start_options.settings] * len(folders)
+        answers = await self._ask_settings(folders)
+        for folder, answer in zip_longest(folders, answers[: len(folders)]):
+            self.settle(folder, self.told_settings if answer is None else answer)
+
+    async def _ask_settings(self, folders: Sequence[Folder]) -> Sequence[Any]:
+        """What the client answers when it is asked for the settings of folders; nothing where it cannot be asked."""
         workspace = self.client_capabilities.workspace
-        if workspace and workspace.configuration:
-            items = [types.ConfigurationItem(scope_uri=folder.uri or None, section=SECTION) for folder in folders]
-            given = await self.workspace_configuration_async(types.ConfigurationParams(items))
-        for folder, settings in zip(folders, given, strict=False):
-            self.settle(folder, settings)
+        if not (workspace and workspace.configuration):
+            return ()
+        items = [types.ConfigurationItem(scope_uri=folder.uri or None, section=SECTION) for folder in folders]
+        try:
+            return await self.workspace_configuration_async(types.ConfigurationParams(items)) or ()
+        except JsonRpcException as error:
+            _LOG.warning("the client does not say what the settings are: %s", error)
+            return ()
 
     def settle(self, folder: Folder, given: Any) -> None:
         """Use settings for a folder, or say what is wrong with them."""
@@ -168,6 +189,7 @@ def _lifecycle(server: Server) -> None:
     def initialize(params: types.InitializeParams) -> None:
         session.units = Units(server.workspace.position_encoding)
         server.start_options = Start.of(params.initialization_options)
+        server.told_settings = server.start_options.settings
         session.trusted = server.start_options.trusted
         for uri, path in _folders(params):
             session.add_folder(uri, path)
@@ -195,12 +217,9 @@ def _lifecycle(server: Server) -> None:
 
     @server.feature(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
     async def change_configuration(params: types.DidChangeConfigurationParams) -> None:
-        workspace = server.client_capabilities.workspace
-        if workspace and workspace.configuration:
-            await server.read_settings()
-        elif isinstance(params.settings, dict):
-            for folder in session.folders.values():
-                server.settle(folder, params.settings.get(SECTION, params.settings))
+        if isinstance(params.settings, dict) and params.settings:
+            server.told_settings = params.settings.get(SECTION, params.settings)
+        await server.read_settings()
 
     @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
     def change_files(params: types.DidChangeWatchedFilesParams) -> None:
@@ -214,15 +233,18 @@ async def _register_watching(server: Server) -> None:
     registrations = []
     watching = workspace and workspace.did_change_watched_files
     if watching and watching.dynamic_registration:
-        watcher = types.FileSystemWatcher(glob_pattern=_WATCHED)
-        options: Any = types.DidChangeWatchedFilesRegistrationOptions(watchers=[watcher])
+        watchers = [types.FileSystemWatcher(glob_pattern=pattern) for pattern in _WATCHED]
+        options: Any = types.DidChangeWatchedFilesRegistrationOptions(watchers=watchers)
         registrations.append(types.Registration(str(uuid4()), types.WORKSPACE_DID_CHANGE_WATCHED_FILES, options))
     configuring = workspace and workspace.did_change_configuration
     if configuring and configuring.dynamic_registration:
         options = types.DidChangeConfigurationRegistrationOptions(section=SECTION)
         registrations.append(types.Registration(str(uuid4()), types.WORKSPACE_DID_CHANGE_CONFIGURATION, options))
     if registrations:
-        await server.client_register_capability_async(types.RegistrationParams(registrations))
+        try:
+            await server.client_register_capability_async(types.RegistrationParams(registrations))
+        except JsonRpcException as error:
+            _LOG.warning("the client does not tell of changes on disk, or of settings: %s", error)
 
 
 def _folders(params: types.InitializeParams) -> Iterable[tuple[str, Path]]:
@@ -376,7 +398,7 @@ def _code_actions(server: Server) -> None:
         types.TEXT_DOCUMENT_CODE_ACTION,
         types.CodeActionOptions(code_action_kinds=list(actions.KINDS), resolve_provider=True),
     )
-    async def code_actions(params: types.CodeActionParams) -> list[types.CodeAction | types.Command]:
+    async def code_actions(params: types.CodeActionParams) -> list[types.CodeAction]:
         return [await _as_the_client_takes_it(action) for action in actions.offered(session, params)]
 
     @server.feature(types.CODE_ACTION_RESOLVE)
@@ -386,11 +408,12 @@ def _code_actions(server: Server) -> None:
             action.edit = await _edit(action)
         return action
 
-    async def _as_the_client_takes_it(action: types.CodeAction) -> types.CodeAction | types.Command:
-        """Leave to later what the client asks for later."""
+    async def _as_the_client_takes_it(action: types.CodeAction) -> types.CodeAction:
+        """Leave to later what the client asks for later. A command stays within its action: Neovim 0.7 to 0.9 ask for
+        the rest of whatever they were offered, which a command alone would have none of."""
         command = actions.command_of(action)
         if command is not None and "command" not in server.resolved_later:
-            return command
+            action.command = command
         if command is None and "edit" not in server.resolved_later:
             action.edit = await _edit(action)
         return action

@@ -81,7 +81,7 @@ class Start(_Model):
     shows_pages: bool = False
     """Whether the client itself shows the page that `trainlint.explain` returns."""
     settings: dict[str, Any] | None = None
-    """The settings of all folders, for clients that are not asked for those of each."""
+    """The settings of all folders, where the client says nothing else of them later."""
 
     @classmethod
     def of(cls, given: Any) -> Start:
