@@ -114,7 +114,9 @@ class _Client:
             message = json.loads(await self._from.readexactly(length))
             if message.get("method") == "textDocument/publishDiagnostics":
                 params = message["params"]
-                self.diagnostics(params["uri"], params.get("version", -1)).set_result(params["diagnostics"])
+                published = self.diagnostics(params["uri"], params.get("version", -1))
+                if not published.done():  # else another file changed what is found in this one
+                    published.set_result(params["diagnostics"])
             elif "method" not in message:
                 self._answers.pop(message["id"]).set_result(message.get("result"))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from lsprotocol import types
@@ -33,9 +33,9 @@ Lines = Mapping[tuple[Path, int | None, int], str]
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A finding as it is shown: in which text, and where."""
+    """A finding as it is shown: in which text, and where. Equal are two that look the same."""
 
-    reported: Reported
+    reported: Reported = field(compare=False)
     uri: str
     """Of the file, or of the notebook's cell."""
     diagnostic: types.Diagnostic

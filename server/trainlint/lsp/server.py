@@ -71,10 +71,12 @@ class Server(LanguageServer):
     # ------------------------------------------------------------------------------------ what the session tells
 
     def show(self, opened: Opened, before: Published | None, now: Published) -> None:
+        if before == now:
+            return
         if not self.pulls:
             for text in opened.texts:
                 self._publish(text, now.of(text.uri))
-        elif before is not None and before.versions == now.versions and before.shown != now.shown:
+        elif before is not None and before.versions == now.versions:
             # The client asks by itself where it changed a text; here something else changed what is found in it.
             self.refresh_diagnostics()
 
