@@ -18,7 +18,8 @@ from flake8.utils import stdin_get_value  # type: ignore[import-untyped]
 
 from trainlint import __version__
 from trainlint.config.errors import ConfigError
-from trainlint.lint.engine import CheckOptions, check
+from trainlint.lint.check_options import CheckOptions
+from trainlint.lint.engine import check
 from trainlint.lint.result import Reported
 from trainlint.report.style import printable
 

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from program import Program
 from training_programs import HEAD, programs
 
-from trainlint.lint.engine import CheckOptions, check
+from trainlint.lint.check_options import CheckOptions
+from trainlint.lint.engine import check
 from trainlint.report.baseline import as_json, baseline_of, read_baseline
 from trainlint.report.sources import Sources
 

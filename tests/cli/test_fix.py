@@ -15,7 +15,8 @@ from trainlint.cli.drafts import write
 from trainlint.cli.fixing import applicable_kinds, fix_until_stable
 from trainlint.cli.outcome import Change, Outcome
 from trainlint.cli.summary import fix_notes
-from trainlint.lint.engine import CheckOptions, check
+from trainlint.lint.check_options import CheckOptions
+from trainlint.lint.engine import check
 from trainlint.lint.result import Result
 from trainlint.source.documents import Document
 

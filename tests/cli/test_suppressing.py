@@ -13,7 +13,8 @@ from program import Program
 from training_programs import HEAD, programs
 
 from trainlint.cli.suppressing import suppress_all
-from trainlint.lint.engine import CheckOptions, check
+from trainlint.lint.check_options import CheckOptions
+from trainlint.lint.engine import check
 from trainlint.lint.result import Result
 
 PRINTED = HEAD + "    print(loss.item())\n"

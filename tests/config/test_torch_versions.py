@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from trainlint.config.versions import newest_torch
-from trainlint.lint.engine import CheckOptions, check
+from trainlint.lint.check_options import CheckOptions
+from trainlint.lint.engine import check
 
 REQUIREMENTS = {
     "torch==2.4.1+cu121": (2, 4),

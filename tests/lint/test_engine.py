@@ -15,7 +15,8 @@ from projects_on_disk import TRAINING, codes, lines, run, write
 from trainlint.config.errors import ConfigError
 from trainlint.lint import checking, workers
 from trainlint.lint.cache import FILE, FOLDER
-from trainlint.lint.engine import CheckOptions, check
+from trainlint.lint.check_options import CheckOptions
+from trainlint.lint.engine import check
 from trainlint.lint.finding import Finding, Severity
 from trainlint.lint.registry import load_registry
 from trainlint.lint.rule import Rule

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ConfigDict, create_model
 
 from trainlint.lint.cache import Cache
-from trainlint.lint.engine import CheckOptions
+from trainlint.lint.check_options import CheckOptions
 from trainlint.lint.governing import Governance
 from trainlint.lint.packs import installed_packs
 from trainlint.lint.registry import load_registry

@@ -12,7 +12,8 @@ from tests.lint.projects_on_disk import write
 from tests.semantics.random_edits import edited
 
 from trainlint.lint import reuse
-from trainlint.lint.engine import CheckOptions, check
+from trainlint.lint.check_options import CheckOptions
+from trainlint.lint.engine import check
 from trainlint.lint.live import LiveEngine
 from trainlint.lint.result import Reported
 from trainlint.lint.stored import dump

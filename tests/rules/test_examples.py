@@ -13,7 +13,8 @@ from trainlint.fixes.apply import converge
 from trainlint.fixes.recipe import Applicability, Fix
 from trainlint.fixes.tree import parse
 from trainlint.lint.analyze import ROOT, analyze
-from trainlint.lint.engine import CheckOptions, check
+from trainlint.lint.check_options import CheckOptions
+from trainlint.lint.engine import check
 from trainlint.lint.finding import Finding
 from trainlint.lint.registry import load_registry
 from trainlint.lint.rule import Example, FileRule, Rule

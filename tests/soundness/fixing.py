@@ -13,7 +13,8 @@ from tests.soundness.tally import Kind
 from tests.soundness.trees import compiles, parses, permissions
 
 from trainlint.cli.fixing import applicable_kinds, fix_until_stable
-from trainlint.lint.engine import CheckOptions, check
+from trainlint.lint.check_options import CheckOptions
+from trainlint.lint.engine import check
 from trainlint.lint.result import Result
 from trainlint.report.sources import Sources
 

@@ -14,7 +14,7 @@ from trainlint.report.formats import FORMATS, Format
 
 if TYPE_CHECKING:
     from trainlint.cli.progress import Tell
-    from trainlint.lint.engine import CheckOptions
+    from trainlint.lint.check_options import CheckOptions
 
 STANDARD_INPUT = "-"
 LEVELS = ("hint", "info", "warning", "error")
@@ -68,7 +68,7 @@ class CheckArguments:
             texts: what stands in for what is on disk, by path.
             tell: is told how far the run is.
         """
-        from trainlint.lint.engine import CheckOptions
+        from trainlint.lint.check_options import CheckOptions
 
         return CheckOptions(
             overrides=self.overrides,

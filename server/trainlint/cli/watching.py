@@ -15,7 +15,7 @@ from watchfiles import watch as file_changes
 from trainlint.cli.failure import Failure
 from trainlint.cli.program import report_failure
 from trainlint.cli.terminal import is_terminal
-from trainlint.lint.engine import CheckOptions
+from trainlint.lint.check_options import CheckOptions
 from trainlint.lint.watched import Watched, watched
 from trainlint.report.paths import shown
 

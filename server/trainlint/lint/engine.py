@@ -8,13 +8,13 @@ from __future__ import annotations
 import gc
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 from trainlint.lint.cache import FOLDER, Cache
+from trainlint.lint.check_options import CheckOptions
 from trainlint.lint.checking import Checked, ProjectCheck
 from trainlint.lint.extraction import Extraction
 from trainlint.lint.governing import Governance
@@ -22,38 +22,6 @@ from trainlint.lint.packs import Pack, fingerprint, installation_state, installe
 from trainlint.lint.projects import ProjectFiles
 from trainlint.lint.result import Result, order
 from trainlint.source.discovery import context_files, discover, is_excluded, is_shared_place, project_root
-
-
-@dataclass(frozen=True, slots=True)
-class CheckOptions:
-    """How to run, as the command line or the editor says; everything else comes from configuration files."""
-
-    overrides: Mapping[str, object] = field(default_factory=dict)
-    """Settings that win over the configuration files, by key: "select", "ignore", "min-confidence", …, with values as
-    TOML would give them. Flags such as `--select` and `--config KEY=VALUE` end here."""
-    flags: frozenset[str] = frozenset()
-    """Keys of `overrides` that an option of their own gave, as `--select` does: what messages call them."""
-    config_file: Path | None = None
-    """The one configuration file to use (`--config FILE`), in place of those found beside the code."""
-    isolated: bool = False
-    """Ignore all configuration files."""
-    force_exclude: bool = False
-    """Leave out excluded files though they are named."""
-    cache: bool = True
-    cache_dir: Path | None = None
-    """Where the cache lies; None for `.trainlint_cache` in each project's root."""
-    jobs: int | None = None
-    """Most processes to parse with; 1 for none besides this one, None for one per core."""
-    min_severity: str | None = None
-    """Leave out findings below this level: "hint", "info", "warning" or "error"."""
-    texts: Mapping[Path, bytes] = field(default_factory=dict)
-    """Content that stands in for what is on disk, by absolute path: standard input, open documents."""
-    verbose: bool = False
-    """Whether internal errors carry their traceback."""
-    timings: bool = False
-    """Whether the result says how long each rule took."""
-    progress: Callable[[int, int], None] | None = None
-    """Is told, after each file that is parsed, how many of how many of its project that makes."""
 
 
 def check(paths: Sequence[Path], options: CheckOptions | None = None) -> Result:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from trainlint.config.discovery import Resolver
     from trainlint.config.resolved import Resolved
     from trainlint.lint.cache import Cache
-    from trainlint.lint.engine import CheckOptions
+    from trainlint.lint.check_options import CheckOptions
     from trainlint.lint.packs import Pack
     from trainlint.lint.selection import Selection
 

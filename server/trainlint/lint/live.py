@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainlint.lint.cache import FOLDER, Cache
+from trainlint.lint.check_options import CheckOptions
 from trainlint.lint.checking import ProjectCheck
-from trainlint.lint.engine import CheckOptions, Run, collector_paused
+from trainlint.lint.engine import Run, collector_paused
 from trainlint.lint.extraction import Extraction
 from trainlint.lint.governing import Governance
 from trainlint.lint.packs import fingerprint, installed_packs

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from trainlint.config.errors import ConfigError
-from trainlint.lint.engine import CheckOptions
+from trainlint.lint.check_options import CheckOptions
 from trainlint.lint.governing import resolver_of
 from trainlint.source.dependencies import REQUIREMENTS, requirement_files
 from trainlint.source.discovery import (

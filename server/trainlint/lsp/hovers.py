@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
-from trainlint.lint.registry import Registry, load_registry
 from trainlint.lsp.documents import OpenText
 from trainlint.lsp.session import Session
-from trainlint.report.rule_page import page_of
 from trainlint.source.suppressions import Suppression, Suppressions
+
+if TYPE_CHECKING:
+    from trainlint.lint.registry import Registry
 
 
 @lru_cache(maxsize=1)
 def registry() -> Registry:
-    """All rules; loading them takes a while, the first time."""
+    """All rules. Loading them takes a while, the first time, which the start of the server does not wait for."""
+    from trainlint.lint.registry import load_registry
+
     return load_registry()
 
 
 def page(code_or_name: str) -> str | None:
     """The page of a rule, in Markdown; None where there is no such rule."""
+    from trainlint.report.rule_page import page_of
+
     rule = registry().find(code_or_name)
     return None if rule is None else page_of(rule)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from trainlint.fixes.recipe import Fix
-from trainlint.lint.engine import CheckOptions
+from trainlint.lint.check_options import CheckOptions
 from trainlint.lint.result import Reported
 from trainlint.report.sources import PlacedEdit
 

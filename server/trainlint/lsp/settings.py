@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
-from trainlint.lint.engine import CheckOptions
+from trainlint.lint.check_options import CheckOptions
 
 SECTION = "trainlint"
 
