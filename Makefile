@@ -25,7 +25,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: help
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.* ## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand --tabs=10
+	@sed -n 's/^\([a-z-]*\):.* ## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand --tabs=14
 
 .PHONY: demo
 demo: $(VENV)/.stamp-package ## lint examples/ and show what the fixes would change (no torch needed)
@@ -58,6 +58,10 @@ docs: $(VENV)/.stamp-package ## write the pages of the rules and of the configur
 bench: $(VENV)/.stamp-package ## measure speed against parsing alone, as ratios with their spread
 	$(BIN)/python -m tests.bench
 	$(BIN)/python -m tests.bench.incremental
+
+.PHONY: bench-lsp
+bench-lsp: $(VENV)/.stamp-test ## measure the language server as an editor meets it
+	$(BIN)/python -m tests.bench.lsp
 
 .PHONY: corpus
 corpus: corpus-is-given $(VENV)/.stamp-package ## score findings against hand labels: make corpus CORPUS=FOLDER
