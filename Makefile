@@ -50,6 +50,12 @@ test: $(VENV)/.stamp-test node_modules/.stamp ## check formatting, style and typ
 vsix: $(VENV)/.stamp-package node_modules/.stamp ## build and check the editor extension, dist/*.vsix, for TARGETS
 	$(BIN)/python extension/scripts/build_vsix.py $(TARGETS)
 
+.PHONY: test-editor
+test-editor: $(VENV)/.stamp-package node_modules/.stamp ## test the extension in a real VS Code (needs chromium and ripgrep)
+	@target=$$(node -p 'process.platform + "-" + process.arch'); \
+	$(BIN)/python extension/scripts/build_vsix.py $$target; \
+	node tests/editor/run.mjs $$target $(abspath $(BIN))/python
+
 .PHONY: docs
 docs: $(VENV)/.stamp-package ## write the pages of the rules and of the configuration
 	$(BIN)/python docs/build_pages.py

@@ -49,6 +49,7 @@ def build_vsix(target: Target, out: Path) -> Path:
     manifest = json.loads((ROOT / "package.json").read_text(encoding="utf-8"))
     kept = {key: value for key, value in manifest.items() if key not in FOR_DEVELOPMENT}
     (stage / "package.json").write_text(json.dumps(kept, indent=2), encoding="utf-8")
+    (stage / ".vscodeignore").touch()
     for name in ("LICENSE", "CHANGELOG.md"):
         shutil.copy(ROOT / name, stage)
     shutil.copy(ROOT / "extension/README.md", stage)

@@ -31,6 +31,8 @@ export class Session implements vscode.Disposable {
   private readonly policy = new RestartPolicy();
   private current: ServerState = { kind: "starting" };
   private client: LanguageClient | undefined;
+  /** The interpreter that was chosen last. */
+  private interpreter: string | undefined;
   private timer: NodeJS.Timeout | undefined;
   private last: Promise<void> = Promise.resolve();
 
@@ -50,12 +52,11 @@ export class Session implements vscode.Disposable {
   followInterpreter(): Promise<void> {
     return this.inTurn(async () => {
       const settings = this.surroundings.settings();
-      const state = this.current;
       if (!settings.enable) {
         return;
       }
       const { chosen } = await this.surroundings.choose(settings);
-      if (state.kind !== "ready" || chosen?.path !== state.server.interpreter) {
+      if (chosen?.path !== this.interpreter) {
         this.policy.reset();
         await this.startAnew();
       }
@@ -97,6 +98,7 @@ export class Session implements vscode.Disposable {
     }
     this.enter({ kind: "starting" });
     const { chosen, rejected } = await this.surroundings.choose(settings);
+    this.interpreter = chosen?.path;
     describeRejections(rejected).forEach((line) => this.surroundings.output.info(`not used: ${line}`));
     if (!chosen) {
       this.enter({ kind: "no-interpreter", strategy: settings.importStrategy, rejected });

@@ -1,0 +1,112 @@
+import * as fs from "node:fs";
+import * as path from "node:path";
+import type { Locator, Page } from "playwright-core";
+import { inBrowser, screenshot } from "./browser";
+import type { Counts } from "./hostRun";
+import type { VsCodeServer } from "./vscodeServer";
+
+const LIMIT_MS = 90_000;
+const FINDING = "in pageable memory";
+const FIX = "pin_memory";
+
+/** What a person does, with the page as a person sees it: see, fix, read, look at the state. */
+export async function takeJourney(server: VsCodeServer, folder: string): Promise<Counts> {
+  return inBrowser(async (page) => {
+    page.setDefaultTimeout(LIMIT_MS);
+    let passed = 0;
+    try {
+      await page.goto(`http://${server.address}/?folder=${server.uri(folder)}`);
+      for (const [name, leg] of LEGS) {
+        await leg(page, path.join(folder, "train.py"));
+        await screenshot(page, `journey-${passed + 1}-${name}`);
+        passed += 1;
+      }
+      return { passed, failed: 0 };
+    } catch (error) {
+      console.error(`journey: FAILED ${LEGS[passed]?.[0] ?? "to open"}\n`, error);
+      await screenshot(page, "journey-failed");
+      return { passed, failed: 1 };
+    }
+  });
+}
+
+type Leg = readonly [name: string, action: (page: Page, file: string) => Promise<void>];
+
+const LEGS: readonly Leg[] = [
+  ["squiggle-and-problems", seeTheFinding],
+  ["menu-of-fixes", openTheMenuOfFixes],
+  ["fixed-on-disk", fixAndSave],
+  ["hover", hoverOverAFinding],
+  ["page-of-a-rule", readThePageOfARule],
+  ["menu-of-the-status", openTheMenuOfTheStatus],
+];
+
+async function seeTheFinding(page: Page): Promise<void> {
+  await page.locator('.explorer-folders-view .monaco-list-row[aria-label^="train.py"]').dblclick();
+  await page.locator(".editor-instance .squiggly-warning").first().waitFor();
+  await page.keyboard.press("Control+Shift+M");
+  await problem(page).waitFor();
+  await status(page).waitFor();
+}
+
+async function openTheMenuOfFixes(page: Page): Promise<void> {
+  await problem(page).dblclick();
+  await page.locator(".editor-instance .monaco-editor.focused").waitFor();
+  await page.keyboard.press("Control+.");
+  // The first row, the preferred fix, must have the focus before a key can choose it.
+  await page.locator(".action-widget .monaco-list-row.action.focused", { hasText: FIX }).waitFor();
+}
+
+async function fixAndSave(page: Page, file: string): Promise<void> {
+  await page.keyboard.press("Enter");
+  await page.locator(".editor-instance .view-lines", { hasText: "pin_memory=True" }).waitFor();
+  await page.keyboard.press("Control+s");
+  await until("the fix on disk", () => fs.readFileSync(file, "utf8").includes("pin_memory=True"));
+  await problem(page).waitFor({ state: "detached" });
+}
+
+async function hoverOverAFinding(page: Page): Promise<void> {
+  await page.locator(".editor-instance .view-line", { hasText: "loss.item()" }).getByText("item").first().hover();
+  await page.locator(".monaco-hover:visible", { hasText: "sync-in-step" }).first().waitFor();
+}
+
+async function readThePageOfARule(page: Page): Promise<void> {
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("F1");
+  const input = page.locator(".quick-input-widget .quick-input-box input");
+  await input.fill(">trainlint: Explain a Rule");
+  await row(page, "trainlint: Explain a Rule").waitFor();
+  await page.keyboard.press("Enter");
+  await row(page, "TL201").click();
+  const preview = page.frameLocator("iframe.webview.ready").frameLocator("iframe#active-frame");
+  await preview.getByText("sync-in-step").first().waitFor();
+}
+
+async function openTheMenuOfTheStatus(page: Page): Promise<void> {
+  await page.locator(".tabs-container .tab", { hasText: "train.py" }).click();
+  await status(page).click();
+  await row(page, "Restart server").waitFor();
+}
+
+function problem(page: Page): Locator {
+  return page.locator(".markers-panel .monaco-list-row", { hasText: FINDING });
+}
+
+/** The item of the status bar. */
+function status(page: Page): Locator {
+  return page.locator('.statusbar-item[id="trainlint.trainlint.trainlint.status"]', { hasText: "trainlint" });
+}
+
+function row(page: Page, text: string): Locator {
+  return page.locator(".quick-input-list .monaco-list-row", { hasText: text }).first();
+}
+
+async function until(what: string, holds: () => boolean): Promise<void> {
+  const limit = Date.now() + LIMIT_MS;
+  while (!holds()) {
+    if (Date.now() > limit) {
+      throw new Error(`waited in vain for ${what}`);
+    }
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+}

@@ -1,0 +1,119 @@
+import { execFileSync } from "node:child_process";
+import * as fs from "node:fs";
+import * as path from "node:path";
+
+const SCRIPT = `import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+
+def main() -> None:
+    device = torch.device("cuda")
+    model = nn.Linear(8, 1).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    dataset = TensorDataset(torch.randn(256, 8), torch.randn(256, 1))
+    loader = DataLoader(dataset, batch_size=32)
+    total = 0.0
+    for step, (x, y) in enumerate(loader):
+        x, y = x.to(device), y.to(device)
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+        total += loss.item()
+        print(f"step {step}")
+    print(total)
+
+
+main()
+`;
+
+/** The script as cells of a notebook: what it needs, and its loop. */
+const CELLS = [
+  `import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+device = torch.device("cuda")
+model = nn.Linear(8, 1).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = DataLoader(TensorDataset(torch.randn(256, 8)), batch_size=32, pin_memory=True)`,
+  `for step, (x,) in enumerate(loader):
+    loss = model(x.to(device, non_blocking=True)).mean()
+    loss.backward()
+    optimizer.step()
+    print(f"step {step}")`,
+];
+
+/** Write files below a folder that holds nothing else afterwards. */
+export function writeFolder(folder: string, files: Readonly<Record<string, string>>): string {
+  fs.rmSync(folder, { recursive: true, force: true });
+  for (const [name, text] of Object.entries(files)) {
+    fs.mkdirSync(path.dirname(path.join(folder, name)), { recursive: true });
+    fs.writeFileSync(path.join(folder, name), text);
+  }
+  return folder;
+}
+
+/** A workspace of two folders: one without configuration, one that leaves out a rule. Returns its file. */
+export function writeTwoFolders(folder: string): string {
+  writeFolder(folder, {
+    "plain/pyproject.toml": "",
+    "plain/train.py": SCRIPT,
+    "plain/other.py": SCRIPT,
+    "plain/train.ipynb": notebook(CELLS),
+    "quiet/pyproject.toml": '[tool.trainlint]\nignore = ["print-in-step"]\n',
+    "quiet/train.py": SCRIPT,
+    "two.code-workspace": JSON.stringify({ folders: [{ path: "plain" }, { path: "quiet" }] }),
+  });
+  return path.join(folder, "two.code-workspace");
+}
+
+/** A folder with one script. */
+export function writeOneFolder(folder: string): string {
+  return writeFolder(folder, { "pyproject.toml": "", "train.py": SCRIPT });
+}
+
+/**
+ * A folder that tries to have something of its own run, by its settings and by its virtual environment; what runs leaves
+ * the file `ran`.
+ */
+export function writeHostileFolder(folder: string, python: string): string {
+  const ran = path.join(folder, "ran");
+  writeFolder(folder, {
+    "pyproject.toml": "",
+    "train.py": SCRIPT,
+    "trainlint/__init__.py": `open(${JSON.stringify(ran)}, "w")\n`,
+    python3: `#!/bin/sh\ntouch '${ran}'\n`,
+    ".vscode/settings.json": JSON.stringify({
+      "trainlint.interpreter": path.join(folder, "python3"),
+      "trainlint.importStrategy": "fromEnvironment",
+    }),
+  });
+  fs.chmodSync(path.join(folder, "python3"), 0o755);
+  const environment = writeEnvironment(path.join(folder, ".venv"), python);
+  const packages = execFileSync(environment, ["-c", "import site; print(site.getsitepackages()[0])"], {
+    encoding: "utf8",
+  });
+  fs.writeFileSync(
+    path.join(packages.trim(), "ran.pth"),
+    `import pathlib; pathlib.Path(${JSON.stringify(ran)}).touch()\n`,
+  );
+  return folder;
+}
+
+/** A virtual environment without packages; returns its interpreter. */
+export function writeEnvironment(folder: string, python: string): string {
+  fs.rmSync(folder, { recursive: true, force: true });
+  execFileSync(python, ["-m", "venv", "--without-pip", folder]);
+  return path.join(folder, "bin/python");
+}
+
+function notebook(cells: readonly string[]): string {
+  return JSON.stringify({
+    cells: cells.map((source) => ({ cell_type: "code", execution_count: null, metadata: {}, outputs: [], source })),
+    metadata: { language_info: { name: "python" } },
+    nbformat: 4,
+    nbformat_minor: 4,
+  });
+}
