@@ -72,6 +72,11 @@ class Offer:
             raise Outdated from None
 
 
+def are_asked_for(context: types.CodeActionContext) -> bool:
+    """Whether a person waits for the actions, or a text is about to be saved, rather than the cursor having moved."""
+    return context.only is not None or context.trigger_kind is types.CodeActionTriggerKind.Invoked
+
+
 def offered(session: Session, params: types.CodeActionParams) -> Iterator[types.CodeAction]:
     """Yield what can be done about the findings in a range of a text, without what does it; nothing while the text is
     being checked."""

@@ -401,6 +401,8 @@ def _code_actions(server: Server) -> None:
         types.CodeActionOptions(code_action_kinds=list(actions.KINDS), resolve_provider=True),
     )
     async def code_actions(params: types.CodeActionParams) -> list[types.CodeAction]:
+        if actions.are_asked_for(params.context):
+            await session.current(params.text_document.uri)
         return [await _as_the_client_takes_it(action) for action in actions.offered(session, params)]
 
     @server.feature(types.CODE_ACTION_RESOLVE)
