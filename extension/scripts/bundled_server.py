@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -20,6 +21,8 @@ from zipfile import ZipFile
 ROOT = Path(__file__).parents[2]
 REQUIREMENTS = ROOT / "extension/bundle/requirements.txt"
 LAUNCHER = ROOT / "extension/bundle/launch.py"
+NOT_CARRIED = {"watchfiles": "the command line's --watch alone uses it"}
+"""Dependencies of trainlint that its server does without."""
 PYTHON_VERSIONS = ("3.11", "3.12", "3.13", "3.14")
 
 
@@ -91,12 +94,20 @@ def compiled_modules(names: Iterable[str]) -> Iterator[tuple[str, str]]:
 def _download_all(target: Target, folder: Path) -> dict[str, list[Path]]:
     """The wheels of all libraries for each version of Python; those that are not compiled only once."""
     requirements = _pinned(REQUIREMENTS.read_text(encoding="utf-8"))
+    if missing := _dependencies() - requirements.keys() - NOT_CARRIED.keys():
+        raise BundleError(f"{REQUIREMENTS} lacks {', '.join(sorted(missing))}; its first lines say how to renew it")
     first, *others = PYTHON_VERSIONS
     found = {first: _download(target, first, requirements.values(), folder)}
     compiled = [_name_of(wheel) for wheel in found[first] if not wheel.name.endswith("-none-any.whl")]
     for version in others:
         found[version] = _download(target, version, [requirements[name] for name in compiled], folder)
     return found
+
+
+def _dependencies() -> set[str]:
+    """Names of what trainlint itself asks for."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return {_canonical(re.split(r"[^\w.-]", requirement)[0]) for requirement in project["dependencies"]}
 
 
 def _pinned(text: str) -> dict[str, str]:
