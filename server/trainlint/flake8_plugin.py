@@ -7,7 +7,6 @@ import ast
 import io
 import logging
 import multiprocessing
-import os
 import tokenize
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -22,6 +21,7 @@ from trainlint.lint.check_options import CheckOptions
 from trainlint.lint.engine import check
 from trainlint.lint.result import Reported
 from trainlint.report.style import printable
+from trainlint.source.discovery import absolute
 
 STANDARD_INPUT = "-"
 _log = logging.getLogger(f"flake8.{__name__}")
@@ -43,7 +43,7 @@ class Plugin:
     def __init__(self, tree: ast.Module, filename: str) -> None:
         """Take what flake8 tells. The tree is not used; but flake8 asks those that want one about files that parse,
         and reports E999 itself for the others, where trainlint would report TL001."""
-        self._path = _absolute(filename)
+        self._path = absolute(filename)
 
     @classmethod
     def parse_options(cls, options: argparse.Namespace) -> None:
@@ -54,10 +54,10 @@ class Plugin:
         """
         in_worker = multiprocessing.parent_process() is not None
         cls._jobs = 1 if in_worker or options.jobs.n_jobs == 1 else None
-        paths = [_absolute(name) for name in options.filenames or ["."] if name != STANDARD_INPUT]
+        paths = [absolute(name) for name in options.filenames or ["."] if name != STANDARD_INPUT]
         texts = {}
         if STANDARD_INPUT in options.filenames:
-            path = _absolute(options.stdin_display_name)
+            path = absolute(options.stdin_display_name)
             texts[path] = _encoded(stdin_get_value())
             paths.append(path)
         cls._found = cls._lint(paths, texts)
@@ -86,10 +86,6 @@ class Plugin:
         for reported in result.findings:
             found[reported.path].append(reported)
         return found
-
-
-def _absolute(name: str) -> Path:
-    return Path(os.path.abspath(name))  # noqa: PTH100 - keeps links
 
 
 def _encoded(text: str) -> bytes:

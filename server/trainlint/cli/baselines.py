@@ -11,6 +11,7 @@ from trainlint.cli.outcome import Outcome
 from trainlint.fixes.write import write_output
 from trainlint.report.baseline import Baseline, BrokenBaseline, Known, as_json, baseline_of, read_baseline
 from trainlint.report.sources import Sources
+from trainlint.source.system_errors import reason_of
 
 
 def load(file: Path) -> Baseline:
@@ -24,7 +25,7 @@ def load(file: Path) -> Baseline:
     except FileNotFoundError as error:
         raise Failure(f"`--baseline {file}`: there is no such file; `--write-baseline {file}` makes it") from error
     except OSError as error:
-        raise Failure(f"`--baseline {file}` cannot be read: {_why(error)}") from error
+        raise Failure(f"`--baseline {file}` cannot be read: {reason_of(error)}") from error
     except BrokenBaseline as error:
         raise Failure(f"`--baseline {file}` {error}; `--write-baseline {file}` makes it anew") from error
 
@@ -40,7 +41,7 @@ def save(outcome: Outcome, file: Path) -> None:
     try:
         write_output(file, data)
     except OSError as error:
-        raise Failure(f"`--write-baseline {file}` cannot be written: {_why(error)}") from error
+        raise Failure(f"`--write-baseline {file}` cannot be written: {reason_of(error)}") from error
 
 
 def stale_lines(stale: Counter[Known], file: Path) -> Iterator[str]:
@@ -51,7 +52,3 @@ def stale_lines(stale: Counter[Known], file: Path) -> Iterator[str]:
         yield f"{file} is stale: {code} in {place} is not found any more{times}"
     if stale:
         yield f"`--write-baseline {file}` drops what is stale"
-
-
-def _why(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()

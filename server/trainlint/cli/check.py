@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 import threading
@@ -21,6 +20,7 @@ from trainlint.cli.program import FAILED, FINDINGS
 from trainlint.cli.progress import progress_bar
 from trainlint.cli.summary import baseline_line, changes_line, fix_notes, summary_lines, suppression_lines
 from trainlint.cli.terminal import wants_colour
+from trainlint.source.system_errors import reason_of
 
 if TYPE_CHECKING:
     from trainlint.cli.changed import ChangedLines
@@ -77,7 +77,7 @@ def _read_standard_input() -> bytes:
     try:
         return b"" if sys.stdin is None else sys.stdin.buffer.read()
     except OSError as error:
-        raise Failure(f"standard input cannot be read: {(error.strerror or str(error)).lower()}") from error
+        raise Failure(f"standard input cannot be read: {reason_of(error)}") from error
 
 
 class _Run:
@@ -90,7 +90,9 @@ class _Run:
         self.paths: tuple[Path, ...] = tuple(Path(path) for path in arguments.paths)
         self.standard_input: Mapping[Path, bytes] = {}
         if arguments.reads_standard_input:
-            name = Path(os.path.abspath(arguments.stdin_filename or STDIN_NAME))  # noqa: PTH100 - keeps links
+            from trainlint.source.discovery import absolute
+
+            name = absolute(arguments.stdin_filename or STDIN_NAME)
             self.paths = (name,)
             self.standard_input = {name: _read_standard_input()}
         self.baseline: Baseline | None = None
@@ -219,9 +221,7 @@ class _Run:
         except BrokenPipeError:
             raise
         except OSError as error:
-            raise Failure(
-                f"`--output-file {file}` cannot be written: {(error.strerror or str(error)).lower()}"
-            ) from error
+            raise Failure(f"`--output-file {file}` cannot be written: {reason_of(error)}") from error
 
     def _report_stream(self) -> TextIO:
         """Where findings go: to standard error if standard output has the changed source."""

@@ -12,6 +12,7 @@ from trainlint.cli.arguments import VerbParser
 from trainlint.cli.failure import Failure
 from trainlint.lint.cache import FOLDER
 from trainlint.source.discovery import DEFAULT_EXCLUDES, project_root
+from trainlint.source.system_errors import reason_of
 
 TAG = "CACHEDIR.TAG"
 """The file by which a folder says that it is a cache; the engine writes one into each of its own."""
@@ -60,6 +61,5 @@ def _remove(cache: Path) -> None:
     except FileNotFoundError as error:
         raise Failure(f"{cache} is not a cache of trainlint (it holds no {TAG}); nothing was removed") from error
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise Failure(f"the cache {cache} cannot be removed: {reason}") from error
+        raise Failure(f"the cache {cache} cannot be removed: {reason_of(error)}") from error
     print(f"trainlint: removed {cache}", file=sys.stderr)

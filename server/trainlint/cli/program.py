@@ -101,8 +101,9 @@ def _require_working_directory() -> None:
         os.getcwd()  # noqa: PTH109 - without pathlib, which a start does not need
     except OSError as error:
         from trainlint.cli.failure import Failure
+        from trainlint.source.system_errors import reason_of
 
-        raise Failure(f"the working directory cannot be used: {(error.strerror or str(error)).lower()}") from error
+        raise Failure(f"the working directory cannot be used: {reason_of(error)}") from error
 
 
 def _overview() -> str:
@@ -153,12 +154,13 @@ def _prepare_streams() -> None:
 def _report_system_error(error: OSError) -> int:
     """Tell a standard stream that takes no more, as on a full disk, from a defect; all files that are written are
     watched where they are written, and an error about a path names it."""
+    from trainlint.source.system_errors import reason_of
+
     try:
         if error.filename is not None or error.errno not in STREAM_ERRORS:
             return report_failure(error)
         _abandon(sys.stdout)
-        reason = (error.strerror or str(error)).lower()
-        print(f"trainlint: error: standard output cannot be written: {reason}", file=sys.stderr)
+        print(f"trainlint: error: standard output cannot be written: {reason_of(error)}", file=sys.stderr)
     except OSError:
         _abandon(sys.stderr)
     return FAILED

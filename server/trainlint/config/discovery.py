@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from trainlint.config.errors import ConfigError, nearest
 from trainlint.config.resolved import DEFAULT, Resolved
 from trainlint.config.settings import RULE_CODE, Settings, is_rule_key, setting_keys, split_rule_tables
-from trainlint.source.discovery import Filters
+from trainlint.source.discovery import Filters, absolute
 from trainlint.source.documents import Unreadable, read_bytes
 
 if TYPE_CHECKING:
@@ -128,8 +128,8 @@ class Resolver:
         Raises:
             ConfigError: the configuration is broken.
         """
-        absolute = Path(os.path.abspath(self.working_directory / path))  # noqa: PTH100, resolve() follows links
-        folder = absolute if os.path.isdir(absolute) else absolute.parent  # noqa: PTH112
+        place = absolute(self.working_directory / path)
+        folder = place if os.path.isdir(place) else place.parent  # noqa: PTH112
         return self.of_folder(folder)
 
     def filters_for(self, folder: Path) -> Filters:

@@ -13,6 +13,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trainlint.source.system_errors import reason_of
+
 if TYPE_CHECKING:
     import sqlite3
 
@@ -124,7 +126,7 @@ class Cache:
             if not isinstance(error, sqlite3.OperationalError):
                 self._replace(file)
         except OSError as error:
-            self._give_up((error.strerror or str(error)).lower())
+            self._give_up(reason_of(error))
         return self._connection
 
     def _connect(self, file: Path) -> sqlite3.Connection:

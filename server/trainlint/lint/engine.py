@@ -21,7 +21,15 @@ from trainlint.lint.governing import Governance
 from trainlint.lint.packs import Pack, fingerprint, installation_state, installed_packs
 from trainlint.lint.projects import ProjectFiles
 from trainlint.lint.result import Result, order
-from trainlint.source.discovery import context_files, discover, is_excluded, is_shared_place, project_root
+from trainlint.source.discovery import (
+    absolute,
+    context_files,
+    discover,
+    is_excluded,
+    is_shared_place,
+    project_root,
+    scripts_in,
+)
 
 
 def check(paths: Sequence[Path], options: CheckOptions | None = None) -> Result:
@@ -34,7 +42,7 @@ def check(paths: Sequence[Path], options: CheckOptions | None = None) -> Result:
         ConfigError: a configuration file or an override is wrong; the message names file, key and spelling.
     """
     with collector_paused():
-        return Run([_absolute(path) for path in paths], options or CheckOptions()).result()
+        return Run([absolute(path) for path in paths], options or CheckOptions()).result()
 
 
 class Run:
@@ -43,7 +51,7 @@ class Run:
     def __init__(self, paths: Sequence[Path], options: CheckOptions) -> None:
         self.paths = paths
         self.options = options
-        self.texts = {_absolute(path): data for path, data in options.texts.items()}
+        self.texts = {absolute(path): data for path, data in options.texts.items()}
         self.warnings: list[str] = []
         self._caches: dict[Path | None, Cache] = {}
         self._roots: dict[Path, Path] = {}
@@ -97,7 +105,7 @@ class Run:
     def context(self, root: Path) -> list[Path]:
         """The files of the project at `root`; in a place where unrelated things lie, the scripts side by side."""
         if is_shared_place(root):
-            return sorted(path for kind in ("*.py", "*.ipynb") for path in root.glob(kind) if path.is_file())
+            return sorted(scripts_in(root))
         return context_files(root, self.governance.filters_for(root))
 
     def _joined(self, checked: Sequence[Checked], named: Sequence[Path]) -> Result:
@@ -190,10 +198,6 @@ def _packs_from(text: str) -> tuple[Pack, ...] | None:
         return tuple(Pack(*map(str, row)) for row in json.loads(text))
     except (ValueError, TypeError):
         return None
-
-
-def _absolute(path: Path) -> Path:
-    return Path(os.path.abspath(path))  # noqa: PTH100, since resolve() follows links
 
 
 @contextmanager

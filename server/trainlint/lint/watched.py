@@ -15,9 +15,11 @@ from trainlint.source.dependencies import REQUIREMENTS, requirement_files
 from trainlint.source.discovery import (
     CONFIGURATION_FILES,
     Filters,
+    absolute,
     default_filters,
     is_shared_place,
     project_root,
+    scripts_in,
     walked,
 )
 
@@ -69,8 +71,8 @@ def watched(paths: Iterable[Path], options: CheckOptions, inputs: Iterable[Path]
     """
     survey = _Survey(options)
     for path in paths:
-        survey.add(_absolute(path))
-    survey.files.update(map(_absolute, inputs))
+        survey.add(absolute(path))
+    survey.files.update(map(absolute, inputs))
     return survey.result()
 
 
@@ -88,7 +90,7 @@ class _Survey:
         root = project_root(folder)
         if is_shared_place(root):
             self.folders.add(root)
-            self.files.update(file for kind in ("*.py", "*.ipynb") for file in root.glob(kind))
+            self.files.update(scripts_in(root))
         else:
             self._walk(root)
         self.files.update([root / "setup.cfg", *requirement_files(root)])
@@ -118,9 +120,9 @@ class _Survey:
             resolved = self._resolver.of_folder(folder)
         except ConfigError as error:
             if error.file is not None:
-                self.files.add(_absolute(error.file))
+                self.files.add(absolute(error.file))
             return default_filters(folder)
-        self.files.update(map(_absolute, resolved.files))
+        self.files.update(map(absolute, resolved.files))
         return resolved.filters
 
 
@@ -135,7 +137,3 @@ def _stamp(file: Path) -> Stamp | None:
     except OSError:
         return None
     return Stamp(status.st_mtime_ns, status.st_size, status.st_ino)
-
-
-def _absolute(path: Path) -> Path:
-    return Path(os.path.abspath(path))  # noqa: PTH100, since resolve() follows links

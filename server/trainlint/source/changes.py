@@ -11,6 +11,7 @@ from difflib import SequenceMatcher
 from pathlib import Path
 
 from trainlint.source.positions import LineIndex
+from trainlint.source.system_errors import reason_of
 
 _HUNK = re.compile(rb"@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _ESCAPE = re.compile(rb"\\([0-7]{3}|.)")
@@ -116,7 +117,7 @@ def _git(root: Path, *arguments: str) -> bytes:
     try:
         return subprocess.run(command, check=True, capture_output=True, stdin=subprocess.DEVNULL).stdout
     except OSError as error:
-        raise NoChanges(f"git cannot be run: {(error.strerror or str(error)).lower()}") from error
+        raise NoChanges(f"git cannot be run: {reason_of(error)}") from error
     except subprocess.CalledProcessError as error:
         raise NoChanges(error.stderr.decode("utf-8", "replace").strip()) from error
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from trainlint.source.documents import Unreadable, read_bytes
 from trainlint.source.ignores import PatternList, patterns_of_file, patterns_of_setting
+from trainlint.source.system_errors import reason_of
 
 DEFAULT_EXCLUDES = (
     ".bzr",
@@ -103,16 +104,26 @@ def discover(
     found: set[str] = set()
     links: set[str] = set()
     for path in paths:
-        absolute = Path(os.path.abspath(path))  # noqa: PTH100, since resolve() follows links
-        if os.path.isdir(absolute):  # noqa: PTH112 - Path.is_dir fails without permission
-            if not (force_exclude and is_excluded(absolute, filters_for(absolute.parent), is_folder=True)):
-                for file, is_link in _Walk(filters_for, unreadable).files(absolute):
+        place = absolute(path)
+        if os.path.isdir(place):  # noqa: PTH112 - Path.is_dir fails without permission
+            if not (force_exclude and is_excluded(place, filters_for(place.parent), is_folder=True)):
+                for file, is_link in _Walk(filters_for, unreadable).files(place):
                     (links if is_link else found).add(file)
-        elif not os.path.lexists(absolute):
+        elif not os.path.lexists(place):
             raise PathNotFound(path)
-        elif not (force_exclude and is_excluded(absolute, filters_for(absolute.parent), is_folder=False)):
-            found.add(str(absolute))
+        elif not (force_exclude and is_excluded(place, filters_for(place.parent), is_folder=False)):
+            found.add(str(place))
     return _sorted_paths(found | _new_targets(links, found) if links else found)
+
+
+def absolute(path: str | Path) -> Path:
+    """The absolute path, which keeps symbolic links: findings name files as the user does."""
+    return Path(os.path.abspath(path))  # noqa: PTH100 - resolve() follows links
+
+
+def scripts_in(folder: Path) -> Iterator[Path]:
+    """The Python files and notebooks right in a folder."""
+    return (path for kind in ("*.py", "*.ipynb") for path in folder.glob(kind) if path.is_file())
 
 
 def _sorted_paths(paths: Iterable[str]) -> list[Path]:
@@ -198,7 +209,7 @@ class _Walk:
             with os.scandir(path) as entries:
                 return sorted(entries, key=lambda entry: entry.name)
         except OSError as error:
-            self.unreadable(Path(path), (error.strerror or "cannot be listed").lower())
+            self.unreadable(Path(path), reason_of(error))
             return []
 
     def entered(self, folder: _Folder, names: set[str], *, is_top: bool) -> _Folder:

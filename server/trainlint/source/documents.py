@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from trainlint.source.positions import LineIndex
+from trainlint.source.system_errors import reason_of
 
 SIZE_LIMIT = 20 * 1024 * 1024
 """Bytes; a larger file is data rather than code, and would hold up everything else."""
@@ -262,5 +263,4 @@ def _why(path: Path, error: OSError) -> str:
         return "cannot be read: the file does not exist"
     if error.errno in (errno.EACCES, errno.EPERM):
         return "cannot be read: permission denied"
-    detail = (error.strerror or "the system refused").lower()
-    return f"cannot be read: {detail}"
+    return f"cannot be read: {reason_of(error)}"
