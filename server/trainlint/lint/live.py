@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from trainlint.lint.closure import Outline
     from trainlint.lint.result import Reported, Result
 
-RECENT_CHARACTERS = 8_000_000
+RECENT_CHARACTERS = 2_000_000
 """How much of what was found out lately stays in memory; the rest is on disk, or is found out again."""
 
 

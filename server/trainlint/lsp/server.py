@@ -43,6 +43,7 @@ _WATCHED = (
 )
 """Files whose changes on disk may change what is found. One pattern each, since not every client knows patterns within
 braces."""
+_EDITS_BETWEEN = 100
 _PROGRESS_FROM = 20
 """Files to parse from which on a check is worth telling about."""
 
@@ -66,6 +67,7 @@ class Server(LanguageServer):
         self.told_settings: Any = None
         """The settings that the client last told of by itself, for all folders."""
         self.tasks: set[asyncio.Task[Any]] = set()
+        self._edits = 0
         self._progress_token: str | None = None
 
     # ------------------------------------------------------------------------------------ what the session tells
@@ -123,6 +125,14 @@ class Server(LanguageServer):
         text_document = self.client_capabilities.text_document
         support = text_document and text_document.code_action and text_document.code_action.resolve_support
         return support.properties if support else ()
+
+    def note_edit(self) -> None:
+        """Let go, now and then, of what pygls keeps of each notification that it has handled."""
+        self._edits += 1
+        if self._edits % _EDITS_BETWEEN == 0:
+            futures = getattr(self.protocol, "_request_futures", {})
+            for number in [number for number, future in futures.items() if future.done()]:
+                del futures[number]
 
     def refresh_diagnostics(self) -> None:
         """Have the client ask again."""
@@ -284,6 +294,7 @@ def _synchronization(server: Server) -> None:
         if isinstance(opened, OpenFile):
             opened.change(params.content_changes, params.text_document.version, session.units)
             session.changed(opened)
+            server.note_edit()
 
     @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
     def save_file(params: types.DidSaveTextDocumentParams) -> None:

@@ -39,6 +39,9 @@ from trainlint.source.documents import decode
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
+_IDLE_S = 1.0
+"""How long nothing has to be asked for before there is time to tidy up."""
+_CHECKS_UNTIDIED = 50
 _NOT_ASKED_FOR = 0
 """Number of the answer to what nobody waits for."""
 
@@ -50,10 +53,14 @@ def serve(connection: Connection) -> None:
     worker = _Worker(connection)
     with suppress(EOFError, OSError):
         while True:
+            if not connection.poll(_IDLE_S):
+                worker.tidy()
             request = connection.recv()
             answer = worker.answer(request)
             if answer is not None:
                 connection.send(answer)
+            if worker.checks >= _CHECKS_UNTIDIED:
+                worker.tidy()
     worker.close()
 
 
@@ -66,6 +73,15 @@ class _Worker:
         self._connection = connection
         self._folders: dict[str, _Folder] = {}
         self._current: Check | None = None
+        self.checks = 0
+        """Since `tidy` was last called."""
+
+    def tidy(self) -> None:
+        """Free what checks have left behind. Interpreting makes objects that refer to one another in circles, and is
+        spared the collector, which would look at all that is kept each time."""
+        if self.checks:
+            self.checks = 0
+            gc.collect()
 
     def answer(self, request: Order | Question) -> Answer | None:
         """Do what is asked; a defect is an answer, too."""
@@ -103,6 +119,7 @@ class _Worker:
 
     def _check(self, request: Check) -> Checked:
         self._current = request
+        self.checks += 1
         try:
             return self._folders[request.folder].check(request)
         except ConfigError as error:
