@@ -12,9 +12,6 @@ LIKENESS = 0.75
 `--select` may be swapped, `--bogus` is no `--verbose`."""
 
 
-COLOUR_HELP = "colour the output; auto does at a terminal only (default: auto)"
-
-
 class _Help(argparse.RawDescriptionHelpFormatter):
     """Help whose lines never end within a word such as `--output-format` or `json-lines`."""
 
@@ -22,6 +19,32 @@ class _Help(argparse.RawDescriptionHelpFormatter):
         import textwrap
 
         return textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False)
+
+
+def add_colour(options: argparse._ActionsContainer) -> None:
+    options.add_argument(
+        "--color",
+        choices=("auto", "always", "never"),
+        default="auto",
+        help="colour the output; auto does at a terminal only (default: auto)",
+    )
+
+
+def add_text_or_json(options: argparse._ActionsContainer) -> None:
+    options.add_argument(
+        "--output-format", choices=("text", "json"), default="text", help="how it is printed (default: text)"
+    )
+
+
+def add_configuration(options: argparse._ActionsContainer) -> None:
+    options.add_argument(
+        "--config",
+        action="append",
+        default=[],
+        metavar="FILE|KEY=VALUE",
+        help="configuration file in place of those found, or a setting in TOML",
+    )
+    options.add_argument("--isolated", action="store_true", help="ignore all configuration files")
 
 
 class VerbParser(argparse.ArgumentParser):

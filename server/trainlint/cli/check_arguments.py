@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainlint.cli.arguments import COLOUR_HELP, CommaSeparated, VerbParser, positive
+from trainlint.cli.arguments import CommaSeparated, VerbParser, add_colour, add_configuration, positive
 from trainlint.cli.failure import Failure
 from trainlint.report.formats import FORMATS, Format
 
@@ -119,7 +119,7 @@ def parse(words: Sequence[str]) -> CheckArguments:
         _check_baseline(found)
     if found.watch:
         _check_watch(found, paths)
-    config_file, overrides = _configuration(found.config or [], found.isolated)
+    config_file, overrides = _configuration(found.config, found.isolated)
     settings = _settings(found)
     return CheckArguments(
         paths=paths,
@@ -162,7 +162,7 @@ def parser() -> VerbParser:
     _add_fixing(verb.add_argument_group("fixing"))
     _add_adoption(verb, verb.add_argument_group("adoption"))
     _add_output(verb.add_argument_group("output"))
-    _add_configuration(verb.add_argument_group("configuration and files"))
+    _add_files(verb.add_argument_group("configuration and files"))
     return verb
 
 
@@ -199,19 +199,13 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--statistics", action="store_true", help="count the findings of each rule instead")
     group.add_argument("-q", "--quiet", action="store_true", help="print findings, and nothing else but errors")
     group.add_argument("-v", "--verbose", action="store_true", help="say what was done, and how long it took")
-    group.add_argument("--color", choices=("auto", "always", "never"), default="auto", help=COLOUR_HELP)
+    add_colour(group)
     group.add_argument("-e", "--exit-zero", action="store_true", help="end with status 0 though there are findings")
     group.add_argument("--exit-non-zero-on-fix", action="store_true", help="end with status 1 if something was fixed")
 
 
-def _add_configuration(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--config",
-        action="append",
-        metavar="FILE|KEY=VALUE",
-        help="configuration file in place of those found, or a setting in TOML",
-    )
-    group.add_argument("--isolated", action="store_true", help="ignore all configuration files")
+def _add_files(group: argparse._ArgumentGroup) -> None:
+    add_configuration(group)
     group.add_argument("--stdin-filename", type=Path, metavar="FILE", help="the name of what `-` reads")
     group.add_argument("--force-exclude", action="store_true", help="leave out excluded files though they are named")
     group.add_argument("-n", "--no-cache", action="store_true", help="neither read nor write the cache")

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from trainlint.cli.arguments import VerbParser
+from trainlint.cli.arguments import VerbParser, add_configuration, add_text_or_json
 from trainlint.cli.failure import Failure
 from trainlint.config.discovery import Overrides, resolve
 from trainlint.config.resolved import DEFAULT, Resolved
@@ -16,17 +16,8 @@ from trainlint.lint.selection import selection_of
 def parser() -> VerbParser:
     verb = VerbParser("config", "[PATH] [OPTIONS]", "Print the settings that hold for a file or a folder.")
     verb.add_argument("path", nargs="?", type=Path, default=Path(), metavar="PATH", help="file or folder (default: .)")
-    verb.add_argument(
-        "--config",
-        action="append",
-        default=[],
-        metavar="FILE|KEY=VALUE",
-        help="configuration file in place of those found, or a setting in TOML",
-    )
-    verb.add_argument("--isolated", action="store_true", help="ignore all configuration files")
-    verb.add_argument(
-        "--output-format", choices=("text", "json"), default="text", help="how it is printed (default: text)"
-    )
+    add_configuration(verb)
+    add_text_or_json(verb)
     verb.add_argument("--schema", action="store_true", help="print the JSON schema of configuration files instead")
     return verb
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from trainlint.cli.arguments import COLOUR_HELP, VerbParser
+from trainlint.cli.arguments import VerbParser, add_colour
 from trainlint.cli.failure import Failure
 from trainlint.cli.terminal import is_terminal, wants_colour
 from trainlint.lint.registry import RUNTIME_ONLY, Registry, load_registry
@@ -16,7 +16,7 @@ from trainlint.report.rule_page import page_of
 def parser() -> VerbParser:
     verb = VerbParser("explain", "CODE|NAME", "Print the page of a rule: what it reports, why, and what to do.")
     verb.add_argument("rule", metavar="CODE|NAME", help="a rule's code or name: TL201, sync-in-step")
-    verb.add_argument("--color", choices=("auto", "always", "never"), default="auto", help=COLOUR_HELP)
+    add_colour(verb)
     return verb
 
 

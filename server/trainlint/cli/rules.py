@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from trainlint.cli.arguments import VerbParser
+from trainlint.cli.arguments import VerbParser, add_text_or_json
 from trainlint.lint.finding import Applicability
 from trainlint.lint.registry import load_registry
 from trainlint.lint.rule import Rule
@@ -14,9 +14,7 @@ from trainlint.lint.rule import Rule
 
 def parser() -> VerbParser:
     verb = VerbParser("rules", "[--output-format text|json]", "List all rules, those of installed rule packs too.")
-    verb.add_argument(
-        "--output-format", choices=("text", "json"), default="text", help="how it is printed (default: text)"
-    )
+    add_text_or_json(verb)
     return verb
 
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trainlint import __version__
-from trainlint.cli.arguments import VerbParser
+from trainlint.cli.arguments import VerbParser, add_text_or_json
 
 
 def parser() -> VerbParser:
     verb = VerbParser("version", "[--output-format text|json]", "Print the version.")
-    verb.add_argument(
-        "--output-format", choices=("text", "json"), default="text", help="how it is printed (default: text)"
-    )
+    add_text_or_json(verb)
     return verb
 
 
