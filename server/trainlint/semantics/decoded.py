@@ -31,7 +31,7 @@ class Decoded:
 
     def body(self, path: Path, facts: ModuleFacts, index: int) -> code.Block:
         """The body of function `index` of a file."""
-        text = facts.lines[len(facts.unit_rows) + index]
+        text = facts.body_line(index)
         known = self._bodies.get((path, index))
         if known is None or known[0] != text:
             self._replaced += known is not None

@@ -106,15 +106,19 @@ class ModuleFacts:
         """Decode the top-level statement `index`."""
         return code.decode_block([json.loads(self.lines[index])])[0]
 
+    def body_line(self, index: int) -> str:
+        """The body of function `index` as it is stored: one line of JSON."""
+        return self.lines[len(self.unit_rows) + index]
+
     def body(self, index: int) -> code.Block:
         """Decode the body of function `index`."""
-        return code.decode_block(json.loads(self.lines[len(self.unit_rows) + index]))
+        return code.decode_block(json.loads(self.body_line(index)))
 
     def words(self, index: int) -> frozenset[str]:
         """The names and one-word texts in the body of function `index`, found once."""
         words = self._words.get(index)
         if words is None:
-            words = self._words[index] = frozenset(_QUOTED.findall(self.lines[len(self.unit_rows) + index]))
+            words = self._words[index] = frozenset(_QUOTED.findall(self.body_line(index)))
         return words
 
     @cached_property

@@ -134,7 +134,7 @@ class Interest:
         facts = self._files[path]
         if facts.functions[index].qualname.endswith("__init__"):
             return False
-        return _speaks(facts.lines[len(facts.unit_rows) + index], facts.words(index))
+        return _speaks(facts.body_line(index), facts.words(index))
 
     def _named(self, key: tuple[Path, int]) -> list[tuple[Path, int]]:
         """The functions and methods of the project that a function names: all lie in its file's import closure, so

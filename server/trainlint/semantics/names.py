@@ -52,7 +52,7 @@ class _Scan:
             for part in (*node.decorators, *defaults):
                 self._visit(part, row, symbol, under)
             name = f"{symbol}.{node.name}" if symbol else node.name
-            if _HINT.search(self.facts.lines[len(self.facts.unit_rows) + node.body]) or self._mentions_alias(node.body):
+            if _HINT.search(self.facts.body_line(node.body)) or self._mentions_alias(node.body):
                 for statement in self.decoded.body(self.path, self.facts, node.body):
                     self._visit(statement, row, name, under)
         elif isinstance(node, code.DefineClass):
@@ -79,7 +79,7 @@ class _Scan:
                     self._visit(part, row, symbol, under)
 
     def _mentions_alias(self, body: int) -> bool:
-        line = self.facts.lines[len(self.facts.unit_rows) + body]
+        line = self.facts.body_line(body)
         return any(f'"{alias}"' in line for alias, name in self.aliases.items() if name.startswith(WATCHED_PREFIXES))
 
     def _try(self, node: code.Try, row: int, symbol: str, under: tuple[GuardKind, ...]) -> None:

@@ -17,7 +17,7 @@ from trainlint.semantics.facts import ImportedModule
 Lowered: TypeAlias = Any
 """Lowered code as lists and tuples."""
 
-_MEMBER = code.NODE_TYPES.index(code.Member)
+MEMBER = code.NODE_TYPES.index(code.Member)
 _DEFINE = code.NODE_TYPES.index(code.Define)
 _PLACED = frozenset(tag for tag, node_type in enumerate(code.NODE_TYPES) if "at" in node_type._fields)
 BODY = code.NODE_TYPES[_DEFINE]._fields.index("body")
@@ -235,7 +235,7 @@ def moved(node: Lowered, rows: int, first: int) -> Lowered:
         if kind is list:
             return node
         return tuple([moved(item, rows, first) if item.__class__ not in _ATOMS else item for item in node])
-    if tag == _MEMBER:
+    if tag == MEMBER:
         return (node[0] + rows if node[0] >= first else node[0], *node[1:])
     fields = [moved(item, rows, first) if item.__class__ not in _ATOMS else item for item in node]
     if tag in _PLACED and code.row_of(fields[-2]) >= first:

@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 
 import libcst as cst
 
-from trainlint.semantics import code
 from trainlint.semantics.extract import WATCHED
 from trainlint.semantics.lowering import DISAGREEMENTS, Lowering, Mirror, flatten
-from trainlint.semantics.pieces import BODY, Block, Extent, Function, Item, Lowered, Piece, Suite, extent
+from trainlint.semantics.pieces import BODY, MEMBER, Block, Extent, Function, Item, Lowered, Piece, Suite, extent
 from trainlint.semantics.positions import UNPLACED
 
 ROW_END = re.compile(r"\r\n?|\n")
@@ -228,7 +227,7 @@ class PiecewiseLowering(Lowering):
         for node, mirror in line.statements:
             row, statement = self._unit(node, mirror) if block.of_units else (base, self._lower_statement(node, mirror))
             if statement is not None:
-                lowered.append([row - base, statement, _MEMBER] if block.of_class else statement)
+                lowered.append([row - base, statement, MEMBER] if block.of_class else statement)
                 offsets.append(row - line.first)
         lead, size = self._real_rows.between(line.lead, line.first), self._real_rows.between(line.first, line.end)
         start = self._real_rows.start(line.first)
@@ -354,6 +353,3 @@ class PiecewiseLowering(Lowering):
         finally:
             self._names.pop()
             self._mentions, self._yields, self._items, self._imports, self._function = kept
-
-
-_MEMBER = code.NODE_TYPES.index(code.Member)

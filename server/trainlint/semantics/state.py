@@ -413,7 +413,7 @@ class Run:
     def body_text(self, module: ModuleState, index: int) -> str:
         """The body of a function as it is stored."""
         self.read.add((module.path, index))
-        return module.facts.lines[len(module.facts.unit_rows) + index]
+        return module.facts.body_line(index)
 
     def may_matter(self, path: Path, what: str | int) -> bool:
         """Whether a class, by its name, or a function, by its index, may do what rules speak about."""
