@@ -34,7 +34,7 @@ def write_training_project(root: Path, files: int = 300, lines_in_file: int = 34
     for number, name in enumerate(core):
         imports = _imports("generated.core", choose.sample(core[:number], min(2, number)))
         _write(
-            root / "generated/core" / f"{name}.py", _module(choose, bodies.CORE, bodies.TOOLS, imports, lines_in_file)
+            root / "generated/core" / f"{name}.py", module(choose, bodies.CORE, bodies.TOOLS, imports, lines_in_file)
         )
     for field in _FIELDS:
         _write_field(root, field, core, (files - len(core)) // len(_FIELDS), lines_in_file, choose)
@@ -47,7 +47,7 @@ def write_plain_project(root: Path, files: int = 300, lines_in_file: int = 345, 
     choose = random.Random(seed)
     _start(root, "plain")
     for number in range(files - 1):
-        text = _module(choose, bodies.PLAIN, bodies.TOOLS, [], lines_in_file)
+        text = module(choose, bodies.PLAIN, bodies.TOOLS, [], lines_in_file)
         _write(root / f"plain/part_{number % 12}/module_{number}.py", text)
     _write(root / "train.py", _filled(choose, bodies.LONE_SCRIPT))
 
@@ -64,7 +64,7 @@ def _write_field(
             if kind == "models":
                 earlier = names[kind][: names[kind].index(name)]
                 imports += _imports(f"generated.{field}.{kind}", choose.sample(earlier, min(2, len(earlier))))
-            text = _module(choose, bodies.MAIN[kind], bodies.MORE[kind], imports, lines_in_file)
+            text = module(choose, bodies.MAIN[kind], bodies.MORE[kind], imports, lines_in_file)
             _write(root / f"generated/{field}/{kind}/{name}.py", text)
         listed = _imports(f"generated.{field}.{kind}", names[kind])
         _write(root / f"generated/{field}/{kind}/__init__.py", "\n".join(listed) + "\n")
@@ -90,7 +90,7 @@ def _imports(package: str, names: Iterable[str]) -> list[str]:
     return [f"from {package} import {name}" for name in names]
 
 
-def _module(choose: random.Random, head: str, more: Sequence[str], imports: Sequence[str], lines: int) -> str:
+def module(choose: random.Random, head: str, more: Sequence[str], imports: Sequence[str], lines: int) -> str:
     """A module: its imports and what others import of it, then definitions up to so many lines."""
     text = _filled(choose, head, imports="\n".join(imports))
     return text + _more(choose, more, lines - text.count("\n"))

@@ -69,7 +69,7 @@ def files() -> Iterator[tuple[str, str]]:
 
 def _module(lines: int) -> str:
     choose = random.Random(lines)
-    return generated._module(choose, bodies.MAIN["models"], bodies.MORE["models"], [], lines)
+    return generated.module(choose, bodies.MAIN["models"], bodies.MORE["models"], [], lines)
 
 
 def _class(lines: int) -> str:
