@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Sequence
+from typing import BinaryIO
 
 from trainlint.cli.arguments import VerbParser
 from trainlint.cli.failure import Failure
@@ -38,12 +40,22 @@ def main(arguments: Sequence[str]) -> int:
     server = make_server(analysis)
     try:
         if address is None:
-            server.start_io()
+            server.start_io(stdout=_own_stdout())
         else:
+            print(f"trainlint: waiting for a client on {found.tcp}", file=sys.stderr, flush=True)
             server.start_tcp(*address)
     finally:
         analysis.close()
-    return 0
+    return 0 if server.has_shut_down else 1
+
+
+def _own_stdout() -> BinaryIO:
+    """Standard output for the protocol alone: what anybody else prints there, as a rule pack might, goes to standard
+    error."""
+    sys.stdout.flush()
+    own = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    return own
 
 
 def _address(text: str) -> tuple[str, int]:

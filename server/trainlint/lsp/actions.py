@@ -51,10 +51,10 @@ class Offer:
     what: What
     uri: str
     version: int
-    number: int = 0
-    """Which of the findings that are shown in the text, for what is about one of them."""
     code: str = ""
-    """Its rule."""
+    """The rule of the finding, for what is about one."""
+    place: tuple[int, int, int, int] = (0, 0, 0, 0)
+    """Where it is shown: the first line and column, the last ones, in terms of the protocol."""
 
     @property
     def data(self) -> dict[str, object]:
@@ -65,9 +65,7 @@ class Offer:
     def of(cls, data: Any) -> Offer:
         """Read the data of an action. Raises Outdated where it is none of ours."""
         try:
-            return cls(
-                What(data["what"]), str(data["uri"]), int(data["version"]), int(data["number"]), str(data["code"])
-            )
+            return cls(What(data["what"]), str(data["uri"]), int(data["version"]), str(data["code"]), (*data["place"],))
         except (TypeError, KeyError, ValueError):
             raise Outdated from None
 
@@ -86,15 +84,15 @@ def offered(session: Session, params: types.CodeActionParams) -> Iterator[types.
         return
     only = params.context.only
     if _is_wanted(types.CodeActionKind.QuickFix, only):
-        for number, shown in enumerate(published.of(uri)):
+        for shown in published.of(uri):
             if _touch(shown.diagnostic.range, params.range):
-                yield from _about(shown, uri, text.version, number)
+                yield from _about(shown, uri, text.version)
     if _is_wanted(FIX_ALL, only) and any(_safe_fix(one) for one in published.shown):
         offer = Offer(What.FIX_ALL, uri, text.version)
         yield types.CodeAction("Fix all safe problems (trainlint)", kind=FIX_ALL, data=offer.data)
 
 
-def _about(shown: Shown, uri: str, version: int, number: int) -> Iterator[types.CodeAction]:
+def _about(shown: Shown, uri: str, version: int) -> Iterator[types.CodeAction]:
     finding = shown.reported.finding
     code, fix = finding.code, finding.fix
 
@@ -104,7 +102,7 @@ def _about(shown: Shown, uri: str, version: int, number: int) -> Iterator[types.
             kind=types.CodeActionKind.QuickFix,
             diagnostics=[shown.diagnostic],
             is_preferred=preferred,
-            data=Offer(what, uri, version, number, code).data,
+            data=Offer(what, uri, version, code, _place(shown)).data,
         )
 
     if fix is not None and shown.is_current and target_of(fix) == shown.reported.path:
@@ -149,10 +147,11 @@ async def _edits(session: Session, opened: Opened, offer: Offer) -> Iterable[Pla
         fixes = tuple(fix for fix in map(_safe_fix, published.shown) if fix is not None)
         answer = await session.ask(RealizeAll(opened.path, fixes, opened.data))
         return answer.edits if isinstance(answer, Realized) else ()
-    shown = published.of(offer.uri)
-    if offer.number >= len(shown):
+    # Another file may have changed what is shown in this one.
+    shown = next((one for one in published.of(offer.uri) if (one.code, _place(one)) == (offer.code, offer.place)), None)
+    if shown is None:
         raise Outdated
-    reported = shown[offer.number].reported
+    reported = shown.reported
     if offer.what is What.FIX:
         answer = await session.ask(RealizeFix(reported, opened.data))
         return answer.edits if isinstance(answer, Realized) else ()
@@ -216,6 +215,11 @@ def _safe_fix(shown: Shown) -> Fix | None:
 def _is_wanted(kind: str, only: Iterable[str] | None) -> bool:
     """Whether the client wants actions of a kind: it may name the kind, or one above it."""
     return only is None or any(kind == wanted or kind.startswith(f"{wanted}.") for wanted in only)
+
+
+def _place(shown: Shown) -> tuple[int, int, int, int]:
+    span = shown.diagnostic.range
+    return span.start.line, span.start.character, span.end.line, span.end.character
 
 
 def _touch(one: types.Range, other: types.Range) -> bool:

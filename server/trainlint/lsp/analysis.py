@@ -83,8 +83,10 @@ class Analysis:
         """Ask the process; what is told and asked is done in its order.
 
         Raises:
-            AnalysisEnded: the process ended meanwhile.
+            AnalysisEnded: the process ended meanwhile, or before; then there is none until `restarted` is called.
         """
+        if self._process is None:
+            raise AnalysisEnded
         self._number += 1
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         number = self._number
@@ -131,6 +133,7 @@ class Analysis:
         for answer in self._waiting.values():
             if not answer.done():
                 answer.set_exception(AnalysisEnded())
+        self._outbox.put(None)
         if self._closing:
             return
         now = time.monotonic()

@@ -25,7 +25,8 @@ _TAGS = {
     "unused-suppression": types.DiagnosticTag.Unnecessary,
     "deprecated-amp": types.DiagnosticTag.Deprecated,
 }
-EARLIER = "\n(found before the last edits, which do not parse)"
+BEFORE_BREAKING = "\n(found before the last edits, which do not parse)"
+BEFORE_EDITS = "\n(found before the last edits, which could not be checked)"
 
 Lines = Mapping[tuple[Path, int | None, int], str]
 """Lines that are not ASCII, by file, cell and row."""
@@ -40,7 +41,12 @@ class Shown:
     """Of the file, or of the notebook's cell."""
     diagnostic: types.Diagnostic
     is_current: bool = True
-    """Whether it is about the text as it is, rather than as it was when it last parsed."""
+    """Whether it is about the text as it is, rather than as it was when it was last checked and parsed."""
+
+    @property
+    def code(self) -> str:
+        """Its rule."""
+        return self.reported.finding.code
 
 
 class Placing:
@@ -59,14 +65,14 @@ class Placing:
         uri = self.uri_of(reported.path, reported.cell)
         return Shown(reported, uri, self._diagnostic(reported, types.Range(start, end)))
 
-    def shown_moved(self, reported: Reported, text: OpenText) -> Shown | None:
-        """Show a finding in a text that has changed since; None where what it was about has changed."""
+    def shown_moved(self, reported: Reported, text: OpenText, note: str) -> Shown | None:
+        """Show a finding in a text that has changed since, with a note; None where what it was about has changed."""
         first, last, index = reported.location, reported.end_location, text.checked
         place = text.now(Range(index.offset(first.row, first.column - 1), index.offset(last.row, last.column - 1)))
         if place is None:
             return None
         diagnostic = self._diagnostic(reported, self._units.range(text.index, *place))
-        diagnostic.message += EARLIER
+        diagnostic.message += note
         return Shown(reported, text.uri, diagnostic, is_current=False)
 
     def uri_of(self, path: Path, cell: int | None) -> str:
@@ -90,6 +96,11 @@ class Placing:
             source=SOURCE,
             tags=None if tag is None else [tag],
             related_information=list(self._related(reported)) or None,
+            data={
+                "name": finding.name,
+                "confidence": finding.confidence.label,
+                "fix": None if finding.fix is None else finding.fix.applicability.value,
+            },
         )
 
     def _related(self, reported: Reported) -> Iterator[types.DiagnosticRelatedInformation]:

@@ -7,19 +7,18 @@ that pygls keeps end rows at form feeds and Unicode line separators as well, so 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from lsprotocol import types
 
 from trainlint.fixes.edits import Range, TextEdit, moved
-from trainlint.source.documents import NOTEBOOK, Document, Unreadable, decode
+from trainlint.source.documents import NOTEBOOK, Document, Unreadable, declared_encoding, decode
 from trainlint.source.positions import LineIndex
 
 MOST_EDITS = 5_000
 """Edits that are remembered since a text was last checked; what was found before that many is not shown any more."""
-_DECLARATION = re.compile(r"[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 
 
 class Units:
@@ -101,10 +100,14 @@ class OpenText:
 
     def now(self, place: Range) -> Range | None:
         """Where a place of the checked text is by now; None where it was changed itself, or too much was."""
+        if len(self.edits) > MOST_EDITS:
+            return None
         found: Range | None = place
         for edit in self.edits:
-            found = None if found is None else moved(found, [edit])
-        return None if len(self.edits) > MOST_EDITS else found
+            if found is None or (edit.start < found.end and found.start < edit.end):
+                return None
+            found = moved(found, [edit])
+        return found
 
 
 class OpenFile(OpenText):
@@ -228,10 +231,9 @@ def is_notebook(path: Path) -> bool:
 
 def _encoded(text: str) -> bytes:
     """The bytes that a text would be saved as: in the encoding that it declares, where that can hold it."""
-    for line in re.split(r"\r\n?|\n", text, maxsplit=2)[:2]:
-        if declared := _DECLARATION.match(line):
-            try:
-                return text.encode(declared[1])
-            except (UnicodeEncodeError, LookupError):
-                break
-    return text.encode("utf-8", "surrogatepass")
+    data = text.encode("utf-8", "surrogatepass")
+    name = declared_encoding(data)
+    if name is not None:
+        with suppress(LookupError, ValueError):
+            return text.encode(name)
+    return data

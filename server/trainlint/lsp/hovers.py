@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -37,24 +38,28 @@ def hover(session: Session, params: types.HoverParams) -> types.Hover | None:
     published, text = session.published(uri), session.text(uri)
     if published is None or text is None:
         return None
+    covering = []
     if session.is_current(uri):
         covering = [one for one in published.of(uri) if _covers(one.diagnostic.range, place)]
-        if covering:
-            codes = dict.fromkeys(one.reported.finding.code for one in covering)
-            pages = [found for code in codes if (found := page(code)) is not None]
-            return _hover(pages, covering[0].diagnostic.range)
-    return _over_suppression(session, text, place)
+    pages = dict.fromkeys(page(one.code) for one in covering)
+    spans = [one.diagnostic.range for one in covering]
+    suppression = _suppression_at(session, text, place)
+    if suppression is not None:
+        named = [found for pattern in suppression.patterns if (found := page(pattern)) is not None]
+        pages |= dict.fromkeys(named or [_says(suppression)])
+        spans.append(session.units.range(text.index, *text.index.offsets(suppression.span)))
+    return _hover([one for one in pages if one is not None], spans)
 
 
-def _over_suppression(session: Session, text: OpenText, place: types.Position) -> types.Hover | None:
-    offset = session.units.offset(text.index, place)
-    if "trainlint" not in text.index.line(place.line + 1) and "noqa" not in text.index.line(place.line + 1).lower():
+def _suppression_at(session: Session, text: OpenText, place: types.Position) -> Suppression | None:
+    line = text.index.line(place.line + 1)
+    if "trainlint" not in line and "noqa" not in line.lower():
         return None
+    offset = session.units.offset(text.index, place)
     for suppression in Suppressions.parse(text.text, text.index).all:
         start, end = text.index.offsets(suppression.span)
         if start <= offset <= end:
-            pages = [found for pattern in suppression.patterns if (found := page(pattern)) is not None]
-            return _hover(pages or [_says(suppression)], session.units.range(text.index, start, end))
+            return suppression
     return None
 
 
@@ -62,10 +67,10 @@ def _says(suppression: Suppression) -> str:
     return f"Silences what trainlint says under `{', '.join(suppression.patterns) or 'any rule'}`."
 
 
-def _hover(pages: list[str], span: types.Range) -> types.Hover | None:
+def _hover(pages: Sequence[str], spans: Sequence[types.Range]) -> types.Hover | None:
     if not pages:
         return None
-    return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, "\n\n---\n\n".join(pages)), span)
+    return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, "\n\n---\n\n".join(pages)), spans[0])
 
 
 def _covers(span: types.Range, place: types.Position) -> bool:

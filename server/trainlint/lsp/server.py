@@ -10,7 +10,7 @@ import logging
 import os
 import platform
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,10 @@ from trainlint.lsp.analysis import Analysis
 from trainlint.lsp.diagnostics import SOURCE, Shown
 from trainlint.lsp.documents import Opened, OpenFile, OpenNotebook, OpenText, Units, is_notebook
 from trainlint.lsp.messages import Progress
+from trainlint.lsp.protocol import Protocol
 from trainlint.lsp.session import NO_FOLDER, Folder, Published, Session, result_id
 from trainlint.lsp.settings import SECTION, Settings, SettingsError, Start
+from trainlint.lsp.watching import watch
 
 _LOG = logging.getLogger(__name__)
 _WATCHED = (
@@ -44,6 +46,8 @@ _WATCHED = (
 """Files whose changes on disk may change what is found. One pattern each, since not every client knows patterns within
 braces."""
 _EDITS_BETWEEN = 100
+_PATIENCE_S = 10.0
+"""How long to wait for what a client should answer at once."""
 _PROGRESS_FROM = 20
 """Files to parse from which on a check is worth telling about."""
 
@@ -59,6 +63,7 @@ class Server(LanguageServer):
         super().__init__(
             SOURCE,
             __version__,
+            protocol_cls=Protocol,
             text_document_sync_kind=types.TextDocumentSyncKind.Incremental,
             notebook_document_sync=types.NotebookDocumentSyncOptions(notebook_selector=[notebooks], save=True),
         )
@@ -134,6 +139,12 @@ class Server(LanguageServer):
             for number in [number for number, future in futures.items() if future.done()]:
                 del futures[number]
 
+    @property
+    def has_shut_down(self) -> bool:
+        """Whether the client has announced the end, as it should."""
+        assert isinstance(self.protocol, Protocol)
+        return self.protocol.has_shut_down
+
     def refresh_diagnostics(self) -> None:
         """Have the client ask again."""
         workspace = self.client_capabilities.workspace
@@ -150,8 +161,10 @@ class Server(LanguageServer):
         """Have the settings of each folder, from the client if it can be asked."""
         folders = list(self.session.folders.values())
         answers = await self._ask_settings(folders)
-        for folder, answer in zip_longest(folders, answers[: len(folders)]):
-            self.settle(folder, self.told_settings if answer is None else answer)
+        self.settle(
+            (folder, self.told_settings if answer is None else answer)
+            for folder, answer in zip_longest(folders, answers[: len(folders)])
+        )
 
     async def _ask_settings(self, folders: Sequence[Folder]) -> Sequence[Any]:
         """What the client answers when it is asked for the settings of folders; nothing where it cannot be asked."""
@@ -160,17 +173,21 @@ class Server(LanguageServer):
             return ()
         items = [types.ConfigurationItem(scope_uri=folder.uri or None, section=SECTION) for folder in folders]
         try:
-            return await self.workspace_configuration_async(types.ConfigurationParams(items)) or ()
-        except JsonRpcException as error:
+            return await _answer(self.workspace_configuration_async(types.ConfigurationParams(items))) or ()
+        except _Unanswered as error:
             _LOG.warning("the client does not say what the settings are: %s", error)
             return ()
 
-    def settle(self, folder: Folder, given: Any) -> None:
-        """Use settings for a folder, or say what is wrong with them."""
-        try:
-            self.session.settle(folder, Settings.of(given))
-        except SettingsError as error:
-            self.complain(f"trainlint: {error}; until it is mended, the settings from before are used")
+    def settle(self, given: Iterable[tuple[Folder, Any]]) -> None:
+        """Use settings for folders, or say what is wrong with them, each thing once."""
+        wrong: dict[str, None] = {}
+        for folder, settings in given:
+            try:
+                self.session.settle(folder, Settings.of(settings))
+            except SettingsError as error:
+                wrong[str(error)] = None
+        for message in wrong:
+            self.complain(f"trainlint: {message}; until it is mended, the settings from before are used")
 
     def _publish(self, text: OpenText, shown: Iterable[Shown]) -> None:
         diagnostics = [one.diagnostic for one in shown]
@@ -209,10 +226,10 @@ def _lifecycle(server: Server) -> None:
     @server.feature(types.INITIALIZED)
     async def initialized(params: types.InitializedParams) -> None:
         session.analysis.listen()
-        await _register_watching(server)
+        server.start_task(asyncio.to_thread(hovers.registry))
+        server.start_task(_have_changes_told(server))
         await server.read_settings()
         server.start_task(session.run())
-        server.start_task(asyncio.to_thread(hovers.registry))
 
     @server.feature(types.SHUTDOWN)
     def shutdown(params: None) -> None:
@@ -239,24 +256,46 @@ def _lifecycle(server: Server) -> None:
         session.changed_on_disk(paths)
 
 
-async def _register_watching(server: Server) -> None:
-    """Ask the client to tell of changes on disk, and of settings."""
+async def _have_changes_told(server: Server) -> None:
+    """Ask the client to tell of changes on disk, and of settings; look after the disk ourselves where it does not."""
     workspace = server.client_capabilities.workspace
-    registrations = []
     watching = workspace and workspace.did_change_watched_files
+    is_watched = False
     if watching and watching.dynamic_registration:
         watchers = [types.FileSystemWatcher(glob_pattern=pattern) for pattern in _WATCHED]
         options: Any = types.DidChangeWatchedFilesRegistrationOptions(watchers=watchers)
-        registrations.append(types.Registration(str(uuid4()), types.WORKSPACE_DID_CHANGE_WATCHED_FILES, options))
+        is_watched = await _register(server, types.WORKSPACE_DID_CHANGE_WATCHED_FILES, options)
+    if not is_watched:
+        server.start_task(watch(server.session))
     configuring = workspace and workspace.did_change_configuration
     if configuring and configuring.dynamic_registration:
         options = types.DidChangeConfigurationRegistrationOptions(section=SECTION)
-        registrations.append(types.Registration(str(uuid4()), types.WORKSPACE_DID_CHANGE_CONFIGURATION, options))
-    if registrations:
-        try:
-            await server.client_register_capability_async(types.RegistrationParams(registrations))
-        except JsonRpcException as error:
-            _LOG.warning("the client does not tell of changes on disk, or of settings: %s", error)
+        await _register(server, types.WORKSPACE_DID_CHANGE_CONFIGURATION, options)
+
+
+async def _register(server: Server, method: str, options: Any) -> bool:
+    """Have the client tell us of something; whether it agreed."""
+    registration = types.Registration(str(uuid4()), method, options)
+    try:
+        await _answer(server.client_register_capability_async(types.RegistrationParams([registration])))
+    except _Unanswered as error:
+        _LOG.warning("the client refuses %s: %s", method, error)
+        return False
+    return True
+
+
+class _Unanswered(Exception):  # noqa: N818
+    """The client cannot answer, or does not."""
+
+
+async def _answer(answer: Awaitable[Any]) -> Any:
+    """What the client answers. Raises _Unanswered where it does not within some time, or with an error."""
+    try:
+        return await asyncio.wait_for(answer, _PATIENCE_S)
+    except TimeoutError:
+        raise _Unanswered(f"no answer within {_PATIENCE_S:g} s") from None
+    except JsonRpcException as error:
+        raise _Unanswered(str(error)) from None
 
 
 def _folders(params: types.InitializeParams) -> Iterable[tuple[str, Path]]:

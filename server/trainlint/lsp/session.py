@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from typing import Protocol
 
 from trainlint.lsp.analysis import Analysis, AnalysisEnded
-from trainlint.lsp.diagnostics import Placing, Shown
+from trainlint.lsp.diagnostics import BEFORE_BREAKING, BEFORE_EDITS, Placing, Shown
 from trainlint.lsp.documents import Documents, Opened, OpenText, Units
 from trainlint.lsp.messages import Answer, Check, Checked, Drop, Fault, Forget, Progress, Question, Settle
 from trainlint.lsp.settings import Settings
@@ -35,14 +35,24 @@ class Folder:
     settings: Settings = field(default_factory=Settings)
     is_settled: bool = False
     """Whether the analysis knows how to check it."""
-    wants_check: bool = False
-    """Whether something changed since its open texts were last checked."""
-    wants_whole: bool = True
-    """Whether something changed since all of it was last checked."""
+    changes: int = 1
+    """How often something changed that matters to it."""
+    checked: int = 1
+    """Which of these changes the last check of its open texts knew."""
+    wholly_checked: int = 0
+    """Which of them the last check of all of it knew."""
     sent: dict[Path, bytes] = field(default_factory=dict)
     """The open texts that the analysis has."""
     whole: tuple[Shown, ...] = ()
     """What was found when all of it was last checked."""
+
+    @property
+    def wants_check(self) -> bool:
+        return self.checked != self.changes
+
+    @property
+    def wants_whole(self) -> bool:
+        return self.wholly_checked != self.changes
 
 
 @dataclass(frozen=True)
@@ -135,7 +145,7 @@ class Session:
             self._want(folder)
 
     def _want(self, folder: Folder) -> None:
-        folder.wants_check = folder.wants_whole = True
+        folder.changes += 1
         self._work.set()
 
     # ------------------------------------------------------------------------------------------ what the client asks
@@ -182,6 +192,7 @@ class Session:
             return None
         if isinstance(answer, Fault):
             _LOG.error("the analysis failed: %s\n%s", answer.summary, answer.traceback)
+            self.complain(f"trainlint: internal error: {answer.summary}; {_SEE_LOG}")
             return None
         return answer
 
@@ -193,57 +204,71 @@ class Session:
             await self._work.wait()
             folder = next((folder for folder in self.folders.values() if folder.wants_check), None)
             if folder is not None:
-                folder.wants_check = False
-                await self._check(folder)
+                await self._guarded(folder, self._check(folder))
             elif self._whole_asked and (stale := [one for one in self._real_folders() if one.wants_whole]):
-                await self._check_whole(stale[0])
+                await self._guarded(stale[0], self._check_whole(stale[0]))
             else:
                 self._work.clear()
             async with self._done:
                 self._done.notify_all()
+
+    async def _guarded(self, folder: Folder, check: Awaitable[None]) -> None:
+        """Go on after a defect: whoever waits for the check is answered, and the next one may do better."""
+        try:
+            await check
+        except Exception as error:
+            _LOG.exception("a check failed")
+            self.complain(f"trainlint: internal error: {type(error).__name__}: {error}; {_SEE_LOG}")
+            folder.checked = folder.wholly_checked = folder.changes
+            for one in self._opened_of(folder):
+                self._published[one.uri] = Published(one.versions, ())
 
     def _real_folders(self) -> list[Folder]:
         return [folder for folder in self.folders.values() if folder.path is not None]
 
     async def _check(self, folder: Folder) -> None:
         """Check what is open of a folder."""
-        opened = [one for one in self.documents if self.folder_of(one.path) is folder]
+        folder.checked = folder.changes
+        opened = self._opened_of(folder)
         versions = {one.uri: one.versions for one in opened}
-        if not folder.settings.enable:
-            answer: Answer | None = Checked(0)
-        elif not opened and not folder.sent:
-            return
-        else:
-            answer = await self._ask_check(folder, opened, [one.path for one in opened])
-        if answer is None:
-            answer = Checked(0)
-        if not isinstance(answer, Checked):
-            return
-        self._tell(answer)
-        if answer.configuration_error is not None:
-            answer = None
+        checked: Checked | None = Checked(0)
+        if folder.settings.enable and (opened or folder.sent):
+            checked = await self._ask_check(folder, opened, [one.path for one in opened])
         for one in opened:
             if self.documents.get(one.uri) is one and one.versions == versions[one.uri]:
-                self._publish(one, answer)
+                self._publish(one, checked)
 
     async def _check_whole(self, folder: Folder) -> None:
         """Check all of a folder, unless something more urgent comes up."""
         assert folder.path is not None
-        if not folder.settings.enable:
-            folder.whole, folder.wants_whole = (), False
+        known = folder.changes
+        opened = self._opened_of(folder)
+        checked: Checked | None = Checked(0)
+        if folder.settings.enable:
+            checked = await self._ask_check(folder, opened, [folder.path], background=True)
+        if checked is not None and checked.gave_way:
             return
-        opened = [one for one in self.documents if self.folder_of(one.path) is folder]
-        folder.wants_whole = False
-        answer = await self._ask_check(folder, opened, [folder.path], background=True)
-        if isinstance(answer, Checked) and answer.gave_way:
-            folder.wants_whole = True
-        elif isinstance(answer, Checked) and answer.configuration_error is None:
-            placing = Placing(self.units, self.documents, answer.lines)
-            folder.whole = tuple(placing.shown(reported) for reported in answer.findings)
+        if checked is not None and known == folder.changes:
+            folder.whole = tuple(self._shown_of_whole(folder, opened, checked))
+        folder.wholly_checked = known
+
+    def _shown_of_whole(self, folder: Folder, opened: Sequence[Opened], checked: Checked) -> Iterator[Shown]:
+        """What was found in a folder, but for what lies in a folder of its own within it."""
+        for one in opened:
+            yield from self._shown(one, checked)
+        placing = Placing(self.units, self.documents, checked.lines)
+        paths = {one.path for one in opened}
+        for reported in checked.findings:
+            if reported.path not in paths and self.folder_of(reported.path) is folder:
+                yield placing.shown(reported)
+
+    def _opened_of(self, folder: Folder) -> list[Opened]:
+        return [one for one in self.documents if self.folder_of(one.path) is folder]
 
     async def _ask_check(
         self, folder: Folder, opened: Sequence[Opened], paths: Sequence[Path], *, background: bool = False
-    ) -> Answer | None:
+    ) -> Checked | None:
+        """What a check comes to; None if it failed."""
         if not folder.is_settled:
             options = folder.settings.options(folder.path, trusted=self.trusted)
             self.analysis.order(Settle(folder.uri, options))
@@ -257,17 +282,35 @@ class Session:
         folder.sent = texts
         answer = await self.ask(Check(folder.uri, changed, tuple(paths), background))
         self.client.tell_progress(None)
-        return answer
+        if not isinstance(answer, Checked):
+            return None
+        self._tell(answer)
+        return answer if answer.configuration_error is None else None
 
     def _publish(self, opened: Opened, checked: Checked | None) -> None:
         """Show what a check found in a file; after a failed one, what was shown before."""
         before = self._published.get(opened.uri)
         if checked is None:
-            now = Published(opened.versions, () if before is None else before.shown)
+            now = Published(opened.versions, () if before is None else tuple(self._kept(opened, before)))
         else:
             now = Published(opened.versions, tuple(self._shown(opened, checked)))
         self._published[opened.uri] = now
         self.client.show(opened, before, now)
+
+    def _kept(self, opened: Opened, before: Published) -> Iterator[Shown]:
+        """What was shown before, where it is by now."""
+        if before.versions == opened.versions:
+            yield from before.shown
+            return
+        placing = Placing(self.units, self.documents, {})
+        texts = {text.uri: text for text in opened.texts}
+        for shown in before.shown:
+            text = texts.get(shown.uri)
+            # What keeps a text from parsing is about that text, and was never about the last one that did.
+            if text is not None and shown.code not in _ABOUT_PARSING:
+                moved = placing.shown_moved(shown.reported, text, BEFORE_EDITS)
+                if moved is not None:
+                    yield moved
 
     def _shown(self, opened: Opened, checked: Checked) -> list[Shown]:
         placing = Placing(self.units, self.documents, checked.lines)
@@ -279,7 +322,7 @@ class Session:
         shown = [placing.shown(error) for error in checked.broken[opened.path]]
         for reported in own:
             within = opened.text_of(reported.cell)
-            earlier = None if within is None else placing.shown_moved(reported, within)
+            earlier = None if within is None else placing.shown_moved(reported, within, BEFORE_BREAKING)
             if earlier is not None:
                 shown.append(earlier)
         return shown
@@ -290,11 +333,12 @@ class Session:
         if error is None:
             self._complaints -= {one for one in self._complaints if one.startswith(_CONFIGURATION)}
         else:
-            self._complain(f"{_CONFIGURATION}{error}")
+            self.complain(f"{_CONFIGURATION}{error}")
         for message in (*checked.warnings, *checked.errors):
-            self._complain(f"trainlint: {message}")
+            self.complain(f"trainlint: {message}")
 
-    def _complain(self, message: str) -> None:
+    def complain(self, message: str) -> None:
+        """Tell the person something that is wrong, once."""
         if message not in self._complaints:
             self._complaints.add(message)
             self.client.complain(message)
@@ -302,7 +346,7 @@ class Session:
     def _restarted(self) -> None:
         """The analysis process is a new one, or none will come."""
         if self.analysis.is_given_up:
-            self._complain(
+            self.complain(
                 "trainlint: the analysis process ended several times in a row, so nothing is checked any more; "
                 "restart the server, and please report what it says in its log"
             )
@@ -312,4 +356,6 @@ class Session:
         self.check_all()
 
 
+_SEE_LOG = "the log of the server has more, and restarting it may help"
+_ABOUT_PARSING = frozenset({"TL001", "TL002"})
 _CONFIGURATION = "trainlint: the configuration is wrong, so the last findings are kept: "

@@ -97,14 +97,18 @@ class _Worker:
         for folder in self._folders.values():
             folder.engine.close()
 
+    def _close(self, folder: str) -> None:
+        if (known := self._folders.pop(folder, None)) is not None:
+            known.engine.close()
+
     def _answer(self, request: Order | Question) -> Answer | None:
         match request:
             case Settle():
+                self._close(request.folder)
                 options = replace(request.options, progress=self._tell)
                 self._folders[request.folder] = _Folder(LiveEngine(options))
             case Drop():
-                if (folder := self._folders.pop(request.folder, None)) is not None:
-                    folder.engine.close()
+                self._close(request.folder)
             case Forget():
                 for folder in self._folders.values():
                     folder.engine.forget(request.paths)

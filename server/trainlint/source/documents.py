@@ -173,10 +173,9 @@ def _encoding(body: bytes, bom: bool) -> str:
     Raises:
         Unreadable: what the file declares is no encoding, or contradicts its byte order mark.
     """
-    declared = _declared(body)
-    if declared is None:
+    name = declared_encoding(body)
+    if name is None:
         return "utf-8"
-    name = declared.decode("ascii", "replace")
     try:
         codec = codecs.lookup(name)
         "".encode(codec.name)
@@ -188,14 +187,14 @@ def _encoding(body: bytes, bom: bool) -> str:
     return encoding
 
 
-def _declared(body: bytes) -> bytes | None:
+def declared_encoding(body: bytes) -> str | None:
     """The encoding that a comment in the first two rows names; the second counts if the first holds no code."""
     start = 0
     for _ in range(2):
         end = _LINE_END.search(body, start)
         line = body[start : end.start() if end else len(body)]
         if found := _DECLARATION.match(line):
-            return found[1]
+            return found[1].decode("ascii", "replace")
         if end is None or not _BLANK.match(line):
             return None
         start = end.end()

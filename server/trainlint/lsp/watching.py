@@ -1,0 +1,99 @@
+"""Notices changes on disk, for clients that do not tell of them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from trainlint.lint.watched import Stamp, Watched
+    from trainlint.lsp.session import Session
+
+_LOG = logging.getLogger(__name__)
+_QUIET_MS = 50
+"""Changes are told once there was none for this long."""
+_PATIENCE_MS = 1000
+"""Where they never pause that long, they are told after this time all the same."""
+_LOOK_UP_MS = 500
+"""How often to look whether the workspace has other folders."""
+
+
+async def watch(session: Session) -> None:
+    """Tell the session of files that others make, change or remove in the folders of the workspace, for as long as the
+    server runs."""
+    try:
+        import watchfiles  # noqa: F401, since the servers that editors bring along have no need of it
+    except ImportError:
+        _LOG.warning("changes on disk are not noticed: the editor does not tell of them, and watchfiles is missing")
+        return
+    # What is told of first is every file, since any may have changed between its first check and now.
+    known: Mapping[Path, Stamp | None] = {}
+    while True:
+        state = _state(session)
+        before = await asyncio.to_thread(_survey, session)
+        try:
+            async for _ in _changes(before, lambda state=state: _state(session) == state):  # type: ignore[misc]
+                now = await asyncio.to_thread(_survey, session)
+                if changed := {path for path, _ in now.files.items() ^ known.items()}:
+                    session.changed_on_disk(sorted(changed))
+                known = now.files
+                if now.folders != before.folders:
+                    break
+        except FileNotFoundError:
+            continue  # one of the folders went in the meantime
+        except OSError as error:
+            session.complain(f"trainlint: changes on disk are not noticed, since files cannot be watched: {error}")
+            return
+
+
+def _state(session: Session) -> object:
+    """What decides about which files there are."""
+    return [(folder.path, folder.settings) for folder in session.folders.values()]
+
+
+def _survey(session: Session) -> Watched:
+    from trainlint.lint.watched import Watched, watched
+
+    found = [
+        watched([folder.path], folder.settings.options(folder.path, trusted=session.trusted))
+        for folder in list(session.folders.values())
+        if folder.path is not None and folder.path.is_dir()
+    ]
+    return Watched(
+        frozenset().union(*(one.folders for one in found)),
+        {file: stamp for one in found for file, stamp in one.files.items()},
+    )
+
+
+async def _changes(watched: Watched, goes_on: Callable[[], bool]) -> AsyncIterator[None]:
+    """Yield when a change may matter, and first once no change is missed any more.
+
+    Raises:
+        OSError: the folders cannot be watched.
+    """
+    if not watched.folders:
+        while goes_on():
+            await asyncio.sleep(_LOOK_UP_MS / 1000)
+        return
+    from watchfiles import awatch
+
+    is_first = True
+    batches = awatch(
+        *watched.folders,
+        watch_filter=None,
+        recursive=False,
+        debounce=_PATIENCE_MS,
+        step=_QUIET_MS,
+        rust_timeout=_LOOK_UP_MS,
+        yield_on_timeout=True,
+        ignore_permission_denied=True,
+    )
+    async for batch in batches:
+        if not goes_on():
+            return
+        if is_first or any(watched.may_matter(Path(path)) for _, path in batch):
+            is_first = False
+            yield
