@@ -65,7 +65,8 @@ async def edit(running: dict[Abilities, Editor]) -> AsyncIterator[Start]:
     for editor, folders in used:
         editor.clear()
         editor.tell_folders(removed=folders)
-        await editor.information()
+        # Checks that are under way may still have something to say.
+        await editor.whole()
         editor.clear()
 
 

@@ -144,6 +144,18 @@ async def test_a_broken_configuration_file_is_told_once_keeps_the_findings_and_i
     await editor.until(lambda: len(editor.messages) == 2)
 
 
+async def test_a_broken_configuration_is_told_once_while_other_folders_are_checked(edit, project):
+    one, two = project({**FILES, "trainlint.toml": BROKEN}, "one"), project(FILES, "two")
+    editor: Editor = await edit(one, two)
+    in_one, in_two = editor.open(one / "train.py"), editor.open(two / "train.py")
+    for _ in range(3):
+        editor.splice(in_two, (0, 0, "\n"))
+        await editor.found(in_two)
+        editor.splice(in_one, (0, 0, "\n"))
+        assert await editor.found(in_one) == []
+    assert len(editor.messages) == 1
+
+
 async def test_an_unknown_key_names_the_nearest(edit, project):
     folder = project({**FILES, "trainlint.toml": 'ignroe = ["TL104"]\n'})
     editor: Editor = await edit(folder)

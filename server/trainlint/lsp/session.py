@@ -45,6 +45,8 @@ class Folder:
     """The open texts that the analysis has."""
     whole: tuple[Shown, ...] = ()
     """What was found when all of it was last checked."""
+    configuration_error: str | None = None
+    """What is wrong with its configuration, as the person was told."""
 
     @property
     def wants_check(self) -> bool:
@@ -284,7 +286,7 @@ class Session:
         self.client.tell_progress(None)
         if not isinstance(answer, Checked):
             return None
-        self._tell(answer)
+        self._tell(folder, answer)
         return answer if answer.configuration_error is None else None
 
     def _publish(self, opened: Opened, checked: Checked | None) -> None:
@@ -327,13 +329,12 @@ class Session:
                 shown.append(earlier)
         return shown
 
-    def _tell(self, checked: Checked) -> None:
+    def _tell(self, folder: Folder, checked: Checked) -> None:
         """Tell the person what went wrong besides, each thing once."""
         error = checked.configuration_error
-        if error is None:
-            self._complaints -= {one for one in self._complaints if one.startswith(_CONFIGURATION)}
-        else:
-            self.complain(f"{_CONFIGURATION}{error}")
+        if error is not None and all(error != one.configuration_error for one in (folder, *self.folders.values())):
+            self.client.complain(f"trainlint: the configuration is wrong, so the last findings are kept: {error}")
+        folder.configuration_error = error
         for message in (*checked.warnings, *checked.errors):
             self.complain(f"trainlint: {message}")
 
@@ -358,4 +359,3 @@ class Session:
 
 _SEE_LOG = "the log of the server has more, and restarting it may help"
 _ABOUT_PARSING = frozenset({"TL001", "TL002"})
-_CONFIGURATION = "trainlint: the configuration is wrong, so the last findings are kept: "
