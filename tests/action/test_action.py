@@ -18,6 +18,7 @@ if "CI" not in os.environ:
     pytest.importorskip("yaml", reason="PyYAML is not installed")
 
 import yaml
+from tests.git_repository import git
 
 REPOSITORY = Path(__file__).parents[2]
 ACTION: dict[str, Any] = yaml.safe_load((REPOSITORY / "action.yml").read_text(encoding="utf-8"))
@@ -230,22 +231,17 @@ def test_a_mistake_fails_with_its_reason(runner: Runner, inputs: dict[str, str],
 
 def test_a_pull_request_is_told_of_its_own_lines_only(runner: Runner, tmp_path: Path) -> None:
     """A shallow checkout of the merge, as actions/checkout makes it, has neither the branch nor its commits."""
-
-    def git(*arguments: str, folder: Path = runner.workspace) -> str:
-        identity = ("-c", "user.name=Test", "-c", "user.email=test@example.com", "-c", "commit.gpgsign=false")
-        command = ["git", *identity, *arguments]
-        return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
-
-    git("init", "--quiet", "--initial-branch", "trunk")
-    git("add", ".")
-    git("commit", "--quiet", "--message", "train")
-    base = git("rev-parse", "HEAD")
-    git("checkout", "--quiet", "-b", "feature")
+    workspace = runner.workspace
+    git(workspace, "init", "--quiet", "--initial-branch", "trunk")
+    git(workspace, "add", ".")
+    git(workspace, "commit", "--quiet", "--message", "train")
+    base = git(workspace, "rev-parse", "HEAD")
+    git(workspace, "checkout", "--quiet", "-b", "feature")
     (runner.workspace / "train.py").write_text(TRAINING + "    print(loss.cpu())\n", encoding="utf-8")
-    git("commit", "--quiet", "--all", "--message", "show more")
+    git(workspace, "commit", "--quiet", "--all", "--message", "show more")
     checkout = tmp_path / "checkout"
-    git("clone", "--quiet", "--depth", "1", "--branch", "feature", runner.workspace.as_uri(), str(checkout))
-    assert git("branch", "--all", folder=checkout).split()[-1] != "remotes/origin/trunk"
+    git(workspace, "clone", "--quiet", "--depth", "1", "--branch", "feature", runner.workspace.as_uri(), str(checkout))
+    assert git(checkout, "branch", "--all").split()[-1] != "remotes/origin/trunk"
     shallow = Runner(checkout, runner.temporary, runner.steps)
     lines = {
         since: {int(line) for line in re.findall(r",line=(\d+),", shallow.run("lint", changed_since=since).log)}

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-
 import pytest
 from program import Program
+from tests.git_repository import git
 from training_programs import HEAD
 
 SYNC = "    total += loss.item()\n"
@@ -17,19 +16,14 @@ USE = ("--changed-since", "HEAD", "--output-format", "concise")
 def repository(program: Program) -> Program:
     """A repository with a finding at row 11 of each of two files."""
     program.write({"a.py": HEAD + SYNC, "b.py": HEAD + SYNC, ".gitignore": ".trainlint_cache\n"})
-    git(program, "init", "--quiet")
+    git(program.folder, "init", "--quiet")
     commit(program)
     return program
 
 
-def git(program: Program, *arguments: str) -> None:
-    identity = ("-c", "user.name=A", "-c", "user.email=a@example.com")
-    subprocess.run(["git", "-C", str(program.folder), *identity, *arguments], check=True, capture_output=True)
-
-
 def commit(program: Program) -> None:
-    git(program, "add", "--all")
-    git(program, "commit", "--quiet", "--message", "all")
+    git(program.folder, "add", "--all")
+    git(program.folder, "commit", "--quiet", "--message", "all")
 
 
 def found(program: Program, *arguments: str, stdin: str = "") -> list[str]:
@@ -59,12 +53,12 @@ def test_any_row_of_a_finding_counts(repository: Program) -> None:
 
 def test_new_files_are_reported_as_a_whole(repository: Program) -> None:
     repository.write({"c.py": HEAD + SYNC, "d.py": HEAD + SYNC})
-    git(repository, "add", "d.py")
+    git(repository.folder, "add", "d.py")
     assert found(repository) == ["c.py:11", "d.py:11"]
 
 
 def test_a_renamed_file_is_not_new(repository: Program) -> None:
-    git(repository, "mv", "b.py", "c.py")
+    git(repository.folder, "mv", "b.py", "c.py")
     repository.write({"c.py": HEAD + SYNC + PRINT})
     assert found(repository) == ["c.py:12"]
 

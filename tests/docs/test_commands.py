@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.git_repository import git
 
 DOCS = Path(__file__).parents[2] / "docs"
 GUIDES = ("ci.md", "adopting.md")
@@ -34,11 +35,6 @@ def commands(guide: str) -> list[str]:
 
 
 CASES = [(guide, command) for guide in GUIDES for command in commands(guide)]
-
-
-def git(folder: Path, *arguments: str) -> None:
-    identity = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
-    subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True)
 
 
 @pytest.fixture

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
+from tests.git_repository import git
 
 from trainlint.source.changes import Changes, NoChanges, working_tree
 
 ALL = None
 TEXT = "".join(f"line {number}\n" for number in range(1, 9))
-
-
-def git(folder: Path, *arguments: str) -> None:
-    identity = ("-c", "user.name=A", "-c", "user.email=a@example.com", "-c", "core.autocrlf=false")
-    subprocess.run(["git", "-C", str(folder), *identity, *arguments], check=True, capture_output=True)
 
 
 def commit(folder: Path) -> None:
