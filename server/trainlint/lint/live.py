@@ -308,6 +308,8 @@ class LiveExtraction(Extraction):
         live = self._live.setdefault(path, LiveModule())
         outcome = guarded(lambda: live.update(text))
         self._outcomes.pop(self._failed.pop(path, b""), None)
+        if path in self._known:
+            self._left_out.pop(self._known[path][0], None)
         if isinstance(outcome, ModuleFacts):
             self._known[path] = digest, outcome
             self._left_out[digest] = outcome.left_out

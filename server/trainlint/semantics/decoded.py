@@ -8,8 +8,9 @@ from trainlint.semantics import code
 from trainlint.semantics.facts import ModuleFacts
 from trainlint.semantics.node_facts import NodeFacts
 
-_MOST_REPLACED = 500
-"""Bodies that are replaced before what is known of their nodes is dropped, with what is known of the others."""
+_MOST_REPLACED = 300_000
+"""Characters of bodies that are replaced before what is known of their nodes is dropped, with what is known of the
+others: some megabytes."""
 
 
 class Decoded:
@@ -34,7 +35,7 @@ class Decoded:
         text = facts.body_line(index)
         known = self._bodies.get((path, index))
         if known is None or known[0] != text:
-            self._replaced += known is not None
+            self._replaced += 0 if known is None else len(known[0])
             known = self._bodies[path, index] = text, facts.body(index)
         return known[1]
 
