@@ -110,7 +110,8 @@ def test_what_is_gone_is_said(program: Program, name: str, text: str | None, pat
     assert done.returncode == 0
     assert done.stderr.splitlines()[:2] == [
         f"trainlint: warning: known.json is stale: TL201 in {name} is not found any more",
-        "trainlint: warning: `--write-baseline known.json` drops what is stale",
+        f"trainlint: warning: `trainlint {' '.join(paths or ('.',))} --write-baseline known.json` drops what is stale, "
+        "and lists what is new",
     ]
     assert "stale" not in program(*(paths or (".",)), *USE[1:], "--quiet").stderr
 
@@ -126,8 +127,7 @@ def test_what_was_not_looked_for_is_not_stale(program: Program, arguments: list[
 ENTRY = {"path": "a.py", "code": "TL201", "symbol": "", "fingerprint": "0" * 32, "count": 1}
 BASELINE = {"format": "trainlint-baseline", "version": 1, "findings": [ENTRY]}
 BROKEN = {
-    "not JSON": ("<<<<<<< HEAD\n", "is no baseline: invalid JSON"),
-    "another file": ('{"a": 1}', "is no baseline: `format`: field required"),
+    "a conflict of a merge": ("<<<<<<< HEAD\n" + json.dumps(BASELINE), "is no baseline: invalid JSON"),
     "a later version": (json.dumps(BASELINE | {"version": 2}), "has a version other than 1"),
     "a key that is not known": (json.dumps(BASELINE | {"a": 1}), "is no baseline: `a`: "),
     "a count of none": (json.dumps(BASELINE | {"findings": [ENTRY | {"count": 0}]}), "`findings.0.count`: "),
@@ -149,6 +149,32 @@ def test_a_broken_file_is_an_error_that_says_what_to_do(program: Program, text: 
 def test_bytes_that_are_no_text_are_no_baseline(program: Program) -> None:
     (program.folder / "known.json").write_bytes(b"\xff")
     assert "is not UTF-8 text" in program(*USE).stderr
+
+
+OTHERS = {
+    "configuration": ("pyproject.toml", '[project]\nname = "a"\n'),
+    "code": ("a.py", HEAD),
+    "other JSON": ("package.json", '{"name": "a"}'),
+}
+
+
+@pytest.mark.parametrize(("name", "text"), OTHERS.values(), ids=OTHERS)
+def test_a_file_that_is_something_else_is_left_alone(program: Program, name: str, text: str) -> None:
+    program.write({name: text})
+    done = program(".", "--baseline", name)
+    assert (done.returncode, "is no baseline" in done.stderr) == (2, True)
+    assert "--write-baseline" not in done.stderr
+    done = program(".", "--write-baseline", name)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"trainlint: error: `--write-baseline {name}` would destroy what is in that file, ")
+    assert program.read(name) == text
+
+
+@pytest.mark.parametrize("text", [text for text, _ in BROKEN.values()], ids=BROKEN)
+def test_a_damaged_baseline_is_made_anew(program: Program, text: str) -> None:
+    program.write({"a.py": HEAD + SYNC, "known.json": text})
+    assert program(*WRITE).returncode == 0
+    assert program(*USE).returncode == 0
 
 
 UNUSABLE = {
@@ -174,6 +200,35 @@ def test_a_baseline_that_is_written_again_lists_what_is_there(program: Program) 
     program.write({"a.py": HEAD})
     program(*WRITE)
     assert json.loads(program.read("known.json"))["findings"] == []
+
+
+def test_writing_says_what_changed_in_the_list(program: Program) -> None:
+    program.write({"a.py": HEAD + SYNC, "b.py": HEAD + SYNC * 2})
+    program(*WRITE)
+    assert program(*WRITE).stderr == "Wrote 3 problems to known.json.\n"
+    program.write({"a.py": HEAD + SYNC + "    print(total)\n", "b.py": HEAD})
+    done = program(*WRITE, "--output-format", "json")
+    assert done.stderr == "Wrote 2 problems to known.json.\n1 added to what it listed, 2 removed.\n"
+
+
+def test_what_is_listed_of_other_paths_is_kept(program: Program) -> None:
+    """The command that a stale baseline proposes in a part of the project loses nothing of the rest."""
+    program.write({"src/a.py": HEAD + SYNC, "other/b.py": HEAD + SYNC, "gone.py": HEAD + SYNC})
+    program(*WRITE)
+    program.write({"src/a.py": HEAD})
+    (program.folder / "gone.py").unlink()
+    inside = Program(program.folder / "src")
+    hint = inside(".", "--baseline", "../known.json").stderr.splitlines()[2]
+    command = hint.split("`")[1].split()
+    assert command == ["trainlint", ".", "--write-baseline", "../known.json"]
+    done = inside(*command[1:])
+    assert done.stderr.splitlines() == [
+        "Wrote 0 problems to ../known.json.",
+        "0 added to what it listed, 2 removed.",
+        "1 more kept, of files outside of the paths given.",
+    ]
+    assert [entry["path"] for entry in json.loads(program.read("known.json"))["findings"]] == ["other/b.py"]
+    assert "stale" not in program(*USE).stderr
 
 
 def test_known_findings_are_not_fixed(program: Program) -> None:

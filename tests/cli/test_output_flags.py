@@ -71,6 +71,27 @@ def test_what_cannot_be_written_is_named(program: Program, options: list[str], f
     assert sorted(program.folder.rglob("*")) == before
 
 
+READ = {
+    "a linted file": ("a.py", [".", "-o", "a.py"]),
+    "code that is not linted": ("other/b.py", ["a.py", "-o", "other/b.py"]),
+    "a notebook": ("n.ipynb", ["a.py", "-o", "n.ipynb"]),
+    "a named file without a suffix": ("script", ["script", "-o", "./script"]),
+    "configuration": ("pyproject.toml", [".", "-o", "pyproject.toml"]),
+    "configuration that is named": ("my.toml", [".", "--config", "my.toml", "-o", "my.toml"]),
+    "the baseline": ("known", [".", "--baseline", "known", "-o", "known"]),
+}
+
+
+@pytest.mark.parametrize(("name", "arguments"), READ.values(), ids=READ)
+def test_what_is_read_is_not_written_over(program: Program, name: str, arguments: list[str]) -> None:
+    program.write({"a.py": CLEAN, name: ""})
+    done = program(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--output-file" in done.stderr
+    assert "would destroy" in done.stderr
+    assert program.read(name) == ""
+
+
 @on_unix
 def test_a_full_disk_leaves_the_old_report(program: Program) -> None:
     """A limit on the size of files stands in for the disk."""

@@ -18,11 +18,12 @@ from trainlint.cli.failure import Failure
 from trainlint.cli.outcome import Outcome
 from trainlint.cli.program import FAILED, FINDINGS
 from trainlint.cli.progress import progress_bar
-from trainlint.cli.summary import baseline_line, changes_line, fix_notes, summary_lines, suppression_lines
+from trainlint.cli.summary import baseline_lines, changes_line, fix_notes, summary_lines, suppression_lines
 from trainlint.cli.terminal import wants_colour
 from trainlint.source.system_errors import reason_of
 
 if TYPE_CHECKING:
+    from trainlint.cli.baselines import Rewriting, Saved
     from trainlint.cli.changed import ChangedLines
     from trainlint.lint.result import Result
     from trainlint.report.baseline import Baseline, Known
@@ -96,6 +97,9 @@ class _Run:
             self.paths = (name,)
             self.standard_input = {name: _read_standard_input()}
         self.baseline: Baseline | None = None
+        self.rewriting: Rewriting | None = None
+        self.saved: Saved | None = None
+        """What became of the baseline that was there."""
         self.changed: ChangedLines | None = None
         self.stale: Counter[Known] = Counter()
         """What of the baseline was not found when the files were last linted."""
@@ -107,14 +111,7 @@ class _Run:
     def status(self) -> int:
         """Do it all and return the exit status."""
         arguments = self.arguments
-        if arguments.baseline is not None:
-            from trainlint.cli.baselines import load
-
-            self.baseline = load(arguments.baseline)
-        if arguments.changed_since is not None:
-            from trainlint.cli.changed import ChangedLines
-
-            self.changed = ChangedLines(arguments.changed_since, self.paths)
+        self._prepare()
         outcome = self._outcome()
         if arguments.diff:
             self._write_report(self._diff(outcome))
@@ -126,14 +123,33 @@ class _Run:
             outcome = write(outcome, self._check)
             self.written = {change.path: change.data for change in outcome.changes}
         self._warn(outcome)
-        if arguments.write_baseline is not None:
-            from trainlint.cli.baselines import save
-
-            save(outcome, arguments.write_baseline)
+        if self.rewriting is not None:
+            self.saved = self.rewriting.save(outcome)
         elif not arguments.fix_only:
             self._report(outcome)
         self._summarize(outcome)
         return self._exit_status(outcome)
+
+    def _prepare(self) -> None:
+        """Read what the run needs besides the code, and refuse to write over what is not the run's own."""
+        arguments = self.arguments
+        if arguments.output_file is not None:
+            from trainlint.cli.overwriting import require_own
+
+            inputs = [file for file in (arguments.config_file, arguments.baseline) if file is not None]
+            require_own(arguments.output_file, [*self.paths, *inputs])
+        if arguments.baseline is not None:
+            from trainlint.cli.baselines import load
+
+            self.baseline = load(arguments.baseline)
+        if arguments.write_baseline is not None:
+            from trainlint.cli.baselines import Rewriting
+
+            self.rewriting = Rewriting(arguments.write_baseline, self.paths)
+        if arguments.changed_since is not None:
+            from trainlint.cli.changed import ChangedLines
+
+            self.changed = ChangedLines(arguments.changed_since, self.paths)
 
     def _outcome(self) -> Outcome:
         reason = self.arguments.add_suppressions
@@ -250,15 +266,16 @@ class _Run:
         if file is not None and self.stale:
             from trainlint.cli.baselines import stale_lines
 
-            yield from stale_lines(self.stale, file)
+            yield from stale_lines(self.stale, file, self.paths)
 
     def _summarize(self, outcome: Outcome) -> None:
         arguments = self.arguments
-        if arguments.quiet or not (arguments.format.for_people or arguments.fix_only or arguments.verbose):
+        writes_no_report = arguments.fix_only or arguments.write_baseline is not None
+        if arguments.quiet or not (arguments.format.for_people or writes_no_report or arguments.verbose):
             return
         lines: Iterable[str]
         if arguments.write_baseline is not None:
-            lines = [baseline_line(outcome, arguments.write_baseline)]
+            lines = baseline_lines(outcome, arguments.write_baseline, self.saved)
         elif arguments.add_suppressions is not None:
             lines = suppression_lines(outcome, written=not arguments.diff)
         elif arguments.fix_only:

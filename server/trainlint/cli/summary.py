@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from trainlint.cli.baselines import Saved
     from trainlint.cli.outcome import Outcome
     from trainlint.lint.finding import Applicability
     from trainlint.lint.result import Reported
@@ -85,9 +86,15 @@ def suppression_lines(outcome: Outcome, *, written: bool) -> Iterator[str]:
         yield f"{_counted(remaining, 'problem')} {'remains' if remaining == 1 else 'remain'}."
 
 
-def baseline_line(outcome: Outcome, file: Path) -> str:
+def baseline_lines(outcome: Outcome, file: Path, saved: Saved | None) -> Iterator[str]:
     """What `--write-baseline` did."""
-    return f"Wrote {_counted(len(outcome.result.findings), 'problem')} to {file}."
+    yield f"Wrote {_counted(len(outcome.result.findings), 'problem')} to {file}."
+    if saved is None:
+        return
+    if saved.added or saved.removed:
+        yield f"{saved.added} added to what it listed, {saved.removed} removed."
+    if saved.kept:
+        yield f"{saved.kept} more kept, of files outside of the paths given."
 
 
 def _counted(number: int, noun: str, plural: str = "") -> str:

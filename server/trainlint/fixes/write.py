@@ -42,7 +42,7 @@ def write_output(path: Path, data: bytes) -> None:
     Devices, pipes and open descriptors (`/dev/stdout`) are written to. Raises OSError where the file cannot be written;
     what it held is untouched then, and no half file is left.
     """
-    if path.exists() and (not path.is_file() or _is_descriptor(path)):
+    if path.exists() and not replaces(path):
         with path.open("wb") as stream:
             stream.write(data)
         return
@@ -50,6 +50,11 @@ def write_output(path: Path, data: bytes) -> None:
     if target.exists() and not os.access(target, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
     _replace(target, data, lambda: None)
+
+
+def replaces(path: Path) -> bool:
+    """Whether `write_output` would put another content in the place of one that is there."""
+    return os.path.isfile(path) and not _is_descriptor(path)  # noqa: PTH113 - Path.is_file fails without permission
 
 
 def _is_descriptor(path: Path) -> bool:

@@ -20,12 +20,19 @@ from trainlint.lint.result import Reported
 from trainlint.report.fingerprint import fingerprint
 from trainlint.report.paths import text_of
 from trainlint.report.sources import Sources
+from trainlint.source.discovery import absolute
 
 VERSION = 1
+_FORMAT = "trainlint-baseline"
 
 
 class BrokenBaseline(Exception):  # noqa: N818
     """A file is no baseline that this version can read. The message continues a sentence that names the file."""
+
+    def __init__(self, reason: str, *, damaged: bool) -> None:
+        super().__init__(reason)
+        self.damaged = damaged
+        """Whether the file holds nothing, or was a baseline once: writing a new one over it destroys nothing else."""
 
 
 class _Entry(BaseModel):
@@ -42,7 +49,7 @@ class _Entry(BaseModel):
 class _File(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    format: Literal["trainlint-baseline"]
+    format: Literal["trainlint-baseline"]  # what _FORMAT says
     version: Literal[1]
     findings: list[_Entry]
 
@@ -78,13 +85,23 @@ class Baseline:
         """The known findings that are there no more, in files that were checked or that are gone."""
         gone = self.counts - Counter(_known(reported, sources, self.folder) for reported in findings)
         names = {_name(path, self.folder) for path in checked}
-        return Counter(
-            {
-                known: count
-                for known, count in gone.items()
-                if known.path in names or not os.path.lexists(self.folder / known.path)
-            }
-        )
+        return Counter({known: count for known, count in gone.items() if known.path in names or self._is_gone(known)})
+
+    def elsewhere(self, paths: Iterable[Path]) -> Baseline:
+        """What is known of files that are still there, and lie in none of these absolute paths."""
+        tops = frozenset(paths)
+        counts = {
+            known: count
+            for known, count in self.counts.items()
+            if not self._is_gone(known) and tops.isdisjoint((place := self._place(known), *place.parents))
+        }
+        return Baseline(self.folder, Counter(counts))
+
+    def _is_gone(self, known: Known) -> bool:
+        return not os.path.lexists(self._place(known))
+
+    def _place(self, known: Known) -> Path:
+        return absolute(self.folder / known.path)
 
 
 def baseline_of(findings: Iterable[Reported], sources: Sources, folder: Path) -> Baseline:
@@ -99,7 +116,7 @@ def as_json(baseline: Baseline) -> str:
         for known, count in sorted(baseline.counts.items())
     ]
     listed = "[\n    " + ",\n    ".join(entries) + "\n  ]" if entries else "[]"
-    return f'{{\n  "format": "trainlint-baseline",\n  "version": {VERSION},\n  "findings": {listed}\n}}\n'
+    return f'{{\n  "format": "{_FORMAT}",\n  "version": {VERSION},\n  "findings": {listed}\n}}\n'
 
 
 def read_baseline(data: bytes, folder: Path) -> Baseline:
@@ -111,11 +128,11 @@ def read_baseline(data: bytes, folder: Path) -> Baseline:
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise BrokenBaseline("is not UTF-8 text") from error
+        raise BrokenBaseline("is not UTF-8 text", damaged=_FORMAT.encode() in data) from error
     try:
         file = _File.model_validate_json(text)
     except ValidationError as error:
-        raise BrokenBaseline(_reason(error)) from error
+        raise BrokenBaseline(_reason(error), damaged=_FORMAT in text or not text.strip()) from error
     counts: Counter[Known] = Counter()
     for entry in file.findings:
         counts[Known(entry.path, entry.code, entry.symbol, entry.fingerprint)] += entry.count

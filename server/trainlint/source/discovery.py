@@ -38,6 +38,8 @@ DEFAULT_EXCLUDES = (
     "site-packages",
     "venv",
 )
+CODE_SUFFIXES = (".py", ".ipynb")
+"""Of what is linted where it is found in a folder."""
 CONFIGURATION_FILES = frozenset({"trainlint.toml", "pyproject.toml"})
 ROOT_MARKERS = ("pyproject.toml", "setup.py", "setup.cfg", ".git")
 """What a project has in its top folder. A `trainlint.toml` may also stand for settings of a part of it."""
@@ -62,7 +64,7 @@ class Filters:
     """Absolute; the folder that the patterns count from."""
     exclude: tuple[str, ...] = DEFAULT_EXCLUDES
     """Patterns as in `.gitignore`."""
-    suffixes: tuple[str, ...] = (".py", ".ipynb")
+    suffixes: tuple[str, ...] = CODE_SUFFIXES
 
     @property
     def patterns(self) -> PatternList:
