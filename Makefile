@@ -21,6 +21,9 @@ LABELS ?= ../shared/corpus
 # Platforms to build the editor extension for: linux-x64, linux-arm64, darwin-arm64, win32-x64, ...
 TARGETS := linux-x64
 
+# Processes that run tests.
+WORKERS ?= 2
+
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: help
@@ -44,7 +47,7 @@ test: $(VENV)/.stamp-test node_modules/.stamp ## check formatting, style and typ
 	$(BIN)/python docs/build_pages.py --check
 	npm run --silent check
 	npm run --silent test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
 
 .PHONY: vsix
 vsix: $(VENV)/.stamp-package node_modules/.stamp ## build and check the editor extension, dist/*.vsix, for TARGETS
