@@ -176,12 +176,14 @@ class Run:
 
     def cache_of(self, root: Path) -> Cache:
         """The cache of the project at `root`."""
-        folder = None
-        if self.options.cache:
-            folder = self.options.cache_dir or root / FOLDER
+        folder = self.cache_folder(root)
         if folder not in self._caches:
             self._caches[folder] = Cache(folder)
         return self._caches[folder]
+
+    def cache_folder(self, root: Path) -> Path | None:
+        """Where the cache of the project at `root` lies; None for nowhere."""
+        return (self.options.cache_dir or root / FOLDER) if self.options.cache else None
 
     def save(self) -> None:
         """Write what is new to the caches."""

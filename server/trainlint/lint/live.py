@@ -6,33 +6,34 @@ that it may have changed, and what was found out about unsaved text stays in mem
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainlint.lint.cache import FOLDER, Cache
+from trainlint.lint.cache import Cache
 from trainlint.lint.check_options import CheckOptions
 from trainlint.lint.checking import ProjectCheck
 from trainlint.lint.engine import Run, collector_paused
-from trainlint.lint.extraction import Extraction
 from trainlint.lint.governing import Governance
+from trainlint.lint.live_cache import LiveCache
+from trainlint.lint.live_files import LiveExtraction, LiveFiles
 from trainlint.lint.packs import fingerprint, installed_packs
-from trainlint.lint.projects import Plan, ProjectFiles, SourceFile, content_digest, plan_of
 from trainlint.lint.reporting import read_or_report
 from trainlint.lint.reuse import Kept
-from trainlint.lint.workers import Broken, Outcome, guarded
-from trainlint.semantics.facts import ModuleFacts
-from trainlint.semantics.incremental import LiveModule
-from trainlint.source.documents import Unreadable, decode
+from trainlint.lint.workers import Broken
 
 if TYPE_CHECKING:
-    from trainlint.lint.closure import Outline
     from trainlint.lint.result import Reported, Result
 
-RECENT_CHARACTERS = 2_000_000
-"""How much of what was found out lately stays in memory; the rest is on disk, or is found out again."""
+
+@dataclass(frozen=True, slots=True)
+class _Project:
+    """What outlives a check of one project."""
+
+    files: LiveFiles
+    extraction: LiveExtraction
+    kept: Kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +55,14 @@ class LiveEngine:
         """Each check is given its own texts in place of those of the `options`."""
         self.options = options
         self.packs = installed_packs()
-        self.files: dict[Path, LiveFiles] = {}
-        self.extractions: dict[Path, LiveExtraction] = {}
+        self.projects: dict[Path, _Project] = {}
+        """By their root."""
         self.caches: dict[Path | None, LiveCache] = {}
         self.contexts: dict[Path, list[Path]] = {}
         self.roots: dict[Path, Path] = {}
         self.governance: Governance | None = None
         self._parsed: dict[Path, bytes] = {}
         """For each open text that has facts, how it was when it last parsed."""
-        self.kept: dict[Path, Kept] = {}
 
     def check(self, paths: Sequence[Path], texts: Mapping[Path, bytes], *, keeps: bool = False) -> LiveResult:
         """Check files and folders, named by absolute paths. `texts` stands in for what is on disk; `keeps` says that
@@ -75,8 +75,8 @@ class LiveEngine:
         """
         broken = self._broken(texts)
         linked = {**texts, **{path: self._parsed[path] for path in broken}}
-        for files in self.files.values():
-            files.renew(linked)
+        for project in self.projects.values():
+            project.files.renew(linked)
         for cache in self.caches.values():
             cache.keeps = keeps and not broken
         with collector_paused():
@@ -100,8 +100,8 @@ class LiveEngine:
 
     def _extraction_of(self, path: Path, data: bytes) -> LiveExtraction | None:
         """What has the facts of a text; None where nobody has any."""
-        extraction = self.extractions.get(self.roots.get(path.parent, path))
-        return extraction if extraction is not None and extraction.knows(path, data) else None
+        project = self.projects.get(self.roots.get(path.parent, path))
+        return project.extraction if project is not None and project.extraction.knows(path, data) else None
 
     def _errors(self, path: Path, data: bytes, why: Broken) -> tuple[Reported, ...]:
         """What is reported on a text that does not parse."""
@@ -112,8 +112,8 @@ class LiveEngine:
     def forget(self, paths: Iterable[Path]) -> None:
         """Look at these files on disk again, and at which files there are, and at all configuration."""
         gone = set(paths)
-        for files in self.files.values():
-            files.forget(gone)
+        for project in self.projects.values():
+            project.files.forget(gone)
         self.contexts.clear()
         self.roots.clear()
         self.governance = None
@@ -121,7 +121,7 @@ class LiveEngine:
     def close(self) -> None:
         """Write what is worth keeping."""
         for cache in self.caches.values():
-            Cache.save(cache)
+            cache.end()
 
 
 class _LiveRun(Run):
@@ -138,15 +138,13 @@ class _LiveRun(Run):
         self.governance = engine.governance
 
     def project(self, root: Path) -> ProjectCheck:
-        engine = self.engine
-        if root not in engine.files:
-            cache = self.cache_of(root)
-            engine.files[root] = LiveFiles(root, self.texts, cache, self.governance.fingerprint)
-            engine.extractions[root] = LiveExtraction(engine.files[root], self.jobs, self.options.progress)
-            engine.kept[root] = Kept()
-        kept = engine.kept[root]
-        kept.decoded.forget_replaced()
-        return ProjectCheck(engine.files[root], self.governance, engine.extractions[root], self.jobs, kept)
+        projects = self.engine.projects
+        if root not in projects:
+            files = LiveFiles(root, self.texts, self.cache_of(root), self.governance.fingerprint)
+            projects[root] = _Project(files, LiveExtraction(files, self.jobs, self.options.progress), Kept())
+        project = projects[root]
+        project.kept.decoded.forget_replaced()
+        return ProjectCheck(project.files, self.governance, project.extraction, self.jobs, project.kept)
 
     def context(self, root: Path) -> list[Path]:
         if root not in self.engine.contexts:
@@ -159,164 +157,10 @@ class _LiveRun(Run):
         return self.engine.roots[folder]
 
     def cache_of(self, root: Path) -> Cache:
-        folder = None
-        if self.options.cache:
-            folder = self.options.cache_dir or root / FOLDER
+        folder = self.cache_folder(root)
         if folder not in self.engine.caches:
             self.engine.caches[folder] = LiveCache(folder, keeps=self._keeps)
         return self.engine.caches[folder]
 
     def caches(self) -> Iterable[Cache]:
         return self.engine.caches.values()
-
-
-class LiveCache(Cache):
-    """A cache that has what was used lately in memory, and puts on disk only what is about the files as they lie
-    there."""
-
-    def __init__(self, folder: Path | None, *, keeps: bool) -> None:
-        super().__init__(folder)
-        self.keeps = keeps
-        """Whether what is put now is about the files as they lie on disk."""
-        self._recent: OrderedDict[tuple[str, bytes], str] = OrderedDict()
-        self._characters = 0
-
-    def get_many(self, kind: str, keys: Iterable[bytes]) -> Iterator[tuple[bytes, str]]:
-        unknown = []
-        for key in keys:
-            value = self._recent.get((kind, key))
-            if value is None:
-                unknown.append(key)
-            else:
-                self._recent.move_to_end((kind, key))
-                yield key, value
-        for key, value in super().get_many(kind, unknown) if unknown else ():
-            self._remember(kind, key, value)
-            yield key, value
-
-    def holds(self, kind: str, keys: Iterable[bytes]) -> set[bytes]:
-        wanted = set(keys)
-        found = {key for key in wanted if (kind, key) in self._recent}
-        return found | super().holds(kind, wanted - found) if found < wanted else found
-
-    def put(self, kind: str, key: bytes, value: str) -> None:
-        self._remember(kind, key, value)
-        if self.keeps:
-            super().put(kind, key, value)
-
-    def note_use(self, kind: str, keys: Iterable[bytes]) -> None:
-        """Nothing: an editor reads the same entries all day, and one run on the command line keeps them as well."""
-
-    def save(self) -> None:
-        """Write what is new, and go on."""
-        self.flush()
-
-    def _remember(self, kind: str, key: bytes, value: str) -> None:
-        known = self._recent.pop((kind, key), "")
-        self._recent[kind, key] = value
-        self._characters += len(value) - len(known)
-        while self._characters > RECENT_CHARACTERS and len(self._recent) > 1:
-            _, dropped = self._recent.popitem(last=False)
-            self._characters -= len(dropped)
-
-
-class LiveFiles(ProjectFiles):
-    """The files of a project, each read once until it is said to have changed."""
-
-    def __init__(self, root: Path, texts: Mapping[Path, bytes], cache: Cache, fingerprint: bytes) -> None:
-        super().__init__(root, texts, cache, fingerprint)
-        self._outlined: dict[Path, tuple[bytes, Outline]] = {}
-        self._planned: tuple[dict[Path, Outline], Plan] | None = None
-
-    def renew(self, texts: Mapping[Path, bytes]) -> None:
-        """Take other texts in place of what is on disk."""
-        before, self._texts = self._texts, texts
-        if before is not texts:
-            self.forget({path for path in (*before, *texts) if before.get(path) != texts.get(path)}, on_disk=False)
-
-    def forget(self, paths: Iterable[Path], *, on_disk: bool = True) -> None:
-        """Read these files again when they are next asked for."""
-        for path in paths:
-            self._files.pop(path, None)
-            self.unreadable.pop(path, None)
-        if on_disk:
-            self.__dict__.pop("requirements", None)
-
-    def is_open(self, path: Path) -> bool:
-        """Whether a text stands in for what is on disk."""
-        return path in self._texts
-
-    def plan(self, paths: Iterable[Path]) -> Plan:
-        outlines = self._outlines(self.read(paths))
-        if self._planned is None or self._planned[0] != outlines:
-            self._planned = outlines, plan_of(outlines)
-        return self._planned[1]
-
-    def _outlines(self, files: list[SourceFile]) -> dict[Path, Outline]:
-        unknown = [file for file in files if self._outlined.get(file.path, (b"",))[0] != file.digest]
-        for path, outline in super()._outlines(unknown).items() if unknown else ():
-            self._outlined[path] = self._files[path].digest, outline
-        return {file.path: self._outlined[file.path][1] for file in files}
-
-
-class LiveExtraction(Extraction):
-    """The facts of a project's files, kept from check to check. Those of texts that an editor has open come of what
-    changed in them."""
-
-    def __init__(self, files: LiveFiles, jobs: int, progress: Callable[[int, int], None] | None = None) -> None:
-        super().__init__(files, jobs, progress)
-        self._files: LiveFiles = files
-        self._known: dict[Path, tuple[bytes, ModuleFacts]] = {}
-        self._live: dict[Path, LiveModule] = {}
-        """The texts that are open."""
-        self._failed: dict[Path, bytes] = {}
-        """The content of open texts that have no facts."""
-
-    def knows(self, path: Path, data: bytes) -> bool:
-        """Whether there are facts of this content of a file."""
-        return self._known.get(path, (b"", None))[0] == content_digest(path, data)
-
-    def prepare(self, paths: Iterable[Path]) -> None:
-        unknown = []
-        for path in paths:
-            if self._files.is_open(path):
-                self.update(path, self.files.file(path).data)
-            else:
-                self._live.pop(path, None)
-                if not self._is_known(path):
-                    unknown.append(path)
-        super().prepare(unknown)
-
-    def facts(self, paths: Sequence[Path]) -> dict[Path, ModuleFacts]:
-        missing = [path for path in paths if not self._is_known(path) and self.outcome(path) is None]
-        for path, facts in super().facts(missing).items():
-            self._known[path] = self.files.file(path).digest, facts
-        # The order of the files is part of the answer.
-        return {path: self._known[path][1] for path in paths if self._is_known(path)}
-
-    def update(self, path: Path, data: bytes) -> Outcome | None:
-        """Find out the facts of a text that is open in an editor; return what keeps it from having any."""
-        digest = content_digest(path, data)
-        if self._known.get(path, (b"", None))[0] == digest:
-            return None
-        if self._failed.get(path) == digest:
-            return self._outcomes[digest]
-        try:
-            text = decode(path, data).text
-        except Unreadable:
-            return None
-        live = self._live.setdefault(path, LiveModule())
-        outcome = guarded(lambda: live.update(text))
-        self._outcomes.pop(self._failed.pop(path, b""), None)
-        if path in self._known:
-            self._left_out.pop(self._known[path][0], None)
-        if isinstance(outcome, ModuleFacts):
-            self._known[path] = digest, outcome
-            self._left_out[digest] = outcome.left_out
-            return None
-        self._outcomes[digest] = outcome
-        self._failed[path] = digest
-        return outcome
-
-    def _is_known(self, path: Path) -> bool:
-        return self._known.get(path, (b"", None))[0] == self.files.file(path).digest

@@ -45,7 +45,7 @@ class _Basis:
 
     def _same_body(self, linker: Linker, path: Path, index: int) -> bool:
         before, now = self.facts[path], linker.files[path]
-        return before.lines[len(before.unit_rows) + index] == now.lines[len(now.unit_rows) + index]
+        return before.body_line(index) == now.body_line(index)
 
 
 @dataclass(frozen=True, slots=True)
