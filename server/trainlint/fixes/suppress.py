@@ -52,9 +52,9 @@ def give_reasons(index: LineIndex, rows: Iterable[int], reason: str) -> list[Tex
     )
 
 
-def comment_for(codes: Sequence[str], reason: str) -> str:
-    """The comment that silences these rules."""
-    return f"# trainlint: ignore[{', '.join(codes)}] {reason}".rstrip()
+def comment_for(codes: Sequence[str], reason: str, directive: str = "ignore") -> str:
+    """The comment that silences these rules: on its line, or with the directive "ignore-file" in its file."""
+    return f"# trainlint: {directive}[{', '.join(codes)}] {reason}".rstrip()
 
 
 def is_reason(text: str) -> bool:

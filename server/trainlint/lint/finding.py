@@ -9,6 +9,9 @@ from trainlint.fixes.recipe import Applicability, Fix
 from trainlint.semantics.context import Context, Site
 from trainlint.semantics.vocabulary import Confidence
 
+CANNOT_LINT = frozenset({"TL001", "TL002"})
+"""The rules that say that a file, or a part of it, cannot be linted: always reported, and silenced by no comment."""
+
 
 class Severity(IntEnum):
     HINT = 0
@@ -63,4 +66,4 @@ class Finding:
     fix: Fix | None = None
 
 
-__all__ = ["Applicability", "Family", "Finding", "Fix", "RelatedSite", "Severity"]
+__all__ = ["CANNOT_LINT", "Applicability", "Family", "Finding", "Fix", "RelatedSite", "Severity"]

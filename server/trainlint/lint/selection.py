@@ -14,14 +14,12 @@ from pathlib import Path
 from trainlint.config.errors import nearest
 from trainlint.config.resolved import Resolved
 from trainlint.config.rule_names import check_pack_names, check_rule_names, matching
-from trainlint.lint.finding import Severity
+from trainlint.lint.finding import CANNOT_LINT, Severity
 from trainlint.lint.packs import Pack, installed_packs
 from trainlint.lint.registry import RUNTIME_ONLY, Registry, load_registry
 from trainlint.lint.rule import Rule, RuleOptions
 from trainlint.source.ignores import PatternList, patterns_of_setting
 
-ALWAYS = frozenset({"TL001", "TL002"})
-"""Rules that cannot be deselected."""
 _WITHOUT_REASON = "TL004"
 _NAME_LENGTH = 1000
 """A rule's name is as specific as a selector can be."""
@@ -72,12 +70,14 @@ class Selection:
         selectors += [(pattern, False) for pattern in settings.ignore]
         for pattern, selected in sorted(selectors, key=lambda one: (specificity(one[0]), not one[1])):
             chosen |= dict.fromkeys(matching(pattern, self._names), selected)
-        return {code: rule for code, rule in self.registry.rules.items() if chosen.get(code, False) or code in ALWAYS}
+        return {
+            code: rule for code, rule in self.registry.rules.items() if chosen.get(code, False) or code in CANNOT_LINT
+        }
 
     def codes(self, path: Path) -> frozenset[str]:
         """The codes of the rules that may report on a file."""
         ignored = self._ignored(path)
-        return self._codes if not ignored else self._codes - (ignored - ALWAYS)
+        return self._codes if not ignored else self._codes - (ignored - CANNOT_LINT)
 
     def severity(self, code: str, otherwise: Severity) -> Severity:
         """The severity that the settings give to a rule."""

@@ -13,6 +13,7 @@ from lsprotocol import types
 from trainlint.fixes.edits import TextEdit
 from trainlint.fixes.recipe import Applicability, Fix
 from trainlint.fixes.suppress import Silenced, comment_for, suppress
+from trainlint.lint.finding import CANNOT_LINT
 from trainlint.lint.result import Position, Reported
 from trainlint.lsp.diagnostics import Shown
 from trainlint.lsp.documents import Opened, OpenText
@@ -25,8 +26,6 @@ FIX_ALL = "source.fixAll.trainlint"
 KINDS = (types.CodeActionKind.QuickFix, FIX_ALL)
 EXPLAIN = "trainlint.explain"
 _STAYS_AT_TOP = re.compile(r"#!.*|[ \t\f]*#.*?coding[:=].*")
-_ABOUT_FILES = frozenset({"TL001", "TL002"})
-"""Rules about a file as a whole, which no comment in it silences."""
 _ABOUT_COMMENTS = frozenset({"TL003", "TL004"})
 
 
@@ -108,7 +107,7 @@ def _about(shown: Shown, uri: str, version: int) -> Iterator[types.CodeAction]:
     if fix is not None and shown.is_current and target_of(fix) == shown.reported.path:
         safe = fix.applicability is Applicability.SAFE
         yield action(f"{fix.message} ({code}{'' if safe else ', unsafe'})", What.FIX, preferred=safe or None)
-    if shown.is_current and code not in _ABOUT_FILES:
+    if shown.is_current and code not in CANNOT_LINT:
         yield action(f"Ignore {code} on this line", What.IGNORE_ON_LINE)
         if code not in _ABOUT_COMMENTS:
             yield action(f"Ignore {code} in this file", What.IGNORE_IN_FILE)
@@ -178,7 +177,7 @@ def _ignore_in_file(document: Document, code: str) -> list[TextEdit]:
         row += 1
     start, _ = index.bounds(row)
     end = "\r\n" if "\r\n" in document.text else "\n"
-    comment = comment_for([code], "").replace("ignore[", "ignore-file[", 1)
+    comment = comment_for([code], "", directive="ignore-file")
     return [TextEdit(start, start, comment + end)]
 
 

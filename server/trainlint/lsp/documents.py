@@ -31,14 +31,14 @@ class Units:
         """A column in characters, in the client's units."""
         if self.encoding is types.PositionEncodingKind.Utf32 or line.isascii():
             return column
-        codec, size = ("utf-8", 1) if self.encoding is types.PositionEncodingKind.Utf8 else ("utf-16-le", 2)
+        codec, size = self._codec
         return len(line[:column].encode(codec, "surrogatepass")) // size
 
     def column(self, line: str, units: int) -> int:
         """The column in characters; the middle of a character counts as its start, what lies beyond as the end."""
         if self.encoding is types.PositionEncodingKind.Utf32 or line.isascii():
             return min(units, len(line))
-        codec, size = ("utf-8", 1) if self.encoding is types.PositionEncodingKind.Utf8 else ("utf-16-le", 2)
+        codec, size = self._codec
         encoded = line.encode(codec, "surrogatepass")[: size * units]
         # A part of a character at the end is left out; whole surrogates are kept.
         while encoded:
@@ -47,6 +47,11 @@ class Units:
             except UnicodeDecodeError:
                 encoded = encoded[:-size]
         return 0
+
+    @property
+    def _codec(self) -> tuple[str, int]:
+        """The codec whose code units are counted, and their size in bytes."""
+        return ("utf-8", 1) if self.encoding is types.PositionEncodingKind.Utf8 else ("utf-16-le", 2)
 
     def position(self, index: LineIndex, offset: int) -> types.Position:
         """The place of an offset in characters."""
@@ -136,10 +141,7 @@ class OpenFile(OpenText):
 
     def document(self) -> Document | None:
         """The file as a document; None where it cannot be decoded."""
-        try:
-            return decode(self.path, self.data)
-        except Unreadable:
-            return None
+        return _decoded(self.path, self.data)
 
 
 class OpenNotebook:
@@ -175,16 +177,16 @@ class OpenNotebook:
         number = 1 if cell is None else cell
         return self.cells[number - 1] if 0 < number <= len(self.cells) else None
 
-    def number_of(self, uri: str) -> int | None:
-        """The number of the cell with this address."""
-        return next((number for number, cell in enumerate(self.cells, start=1) if cell.uri == uri), None)
-
     def document(self) -> Document | None:
         """The notebook as a document; None where it cannot be decoded."""
-        try:
-            return decode(self.path, self.data)
-        except Unreadable:
-            return None
+        return _decoded(self.path, self.data)
+
+
+def _decoded(path: Path, data: bytes) -> Document | None:
+    try:
+        return decode(path, data)
+    except Unreadable:
+        return None
 
 
 Opened = OpenFile | OpenNotebook

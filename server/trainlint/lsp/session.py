@@ -14,6 +14,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Protocol
 
+from trainlint.lint.finding import CANNOT_LINT
 from trainlint.lsp.analysis import Analysis, AnalysisEnded
 from trainlint.lsp.diagnostics import BEFORE_BREAKING, BEFORE_EDITS, Placing, Shown
 from trainlint.lsp.documents import Documents, Opened, OpenText, Units
@@ -309,7 +310,7 @@ class Session:
         for shown in before.shown:
             text = texts.get(shown.uri)
             # What keeps a text from parsing is about that text, and was never about the last one that did.
-            if text is not None and shown.code not in _ABOUT_PARSING:
+            if text is not None and shown.code not in CANNOT_LINT:
                 moved = placing.shown_moved(shown.reported, text, BEFORE_EDITS)
                 if moved is not None:
                     yield moved
@@ -358,4 +359,3 @@ class Session:
 
 
 _SEE_LOG = "the log of the server has more, and restarting it may help"
-_ABOUT_PARSING = frozenset({"TL001", "TL002"})
