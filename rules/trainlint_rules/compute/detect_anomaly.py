@@ -11,6 +11,7 @@ from trainlint.semantics.vocabulary import GuardKind, Region
 
 SETTERS = ("torch.autograd.set_detect_anomaly", "torch.autograd.anomaly_mode.set_detect_anomaly")
 CONTEXTS = ("torch.autograd.detect_anomaly", "torch.autograd.anomaly_mode.detect_anomaly")
+TRAINER = "pytorch_lightning.Trainer"
 OFF = "torch.autograd.set_detect_anomaly(False)"
 
 CHOSEN = (GuardKind.DEBUG, GuardKind.FLAG, GuardKind.EXCEPTIONAL)
@@ -21,7 +22,8 @@ class DetectAnomaly(Rule):
     """Training runs in autograd's anomaly mode.
 
     ## What it does
-    Reports `set_detect_anomaly(True)` and `detect_anomaly()` in code that trains, unless a flag switches them on.
+    Reports `set_detect_anomaly(True)`, `detect_anomaly()` and Lightning's `Trainer(detect_anomaly=True)` in code that
+    trains, unless a flag switches them on.
 
     ## Why it is slow
     Anomaly mode records a Python stack for every operation of the forward pass, and checks every gradient of the
@@ -150,6 +152,30 @@ class DetectAnomaly(Rule):
                 autograd.set_detect_anomaly(mode=False)
             """,
         ),
+        invalid(
+            """
+            import lightning as L
+            import torch
+            from torch import nn
+
+
+            class Model(L.LightningModule):
+                def __init__(self):
+                    super().__init__()
+                    self.layer = nn.Linear(8, 1)
+
+                def training_step(self, batch, batch_idx):
+                    return self.layer(batch).mean()
+
+                def configure_optimizers(self):
+                    return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+            trainer = L.Trainer(max_epochs=3, detect_anomaly=True)  # expect: TL407
+            trainer.fit(Model(), torch.utils.data.DataLoader(torch.randn(64, 8), batch_size=8))
+            """,
+            because="Lightning switches the mode on",
+        ),
         valid(
             """
             import argparse
@@ -223,7 +249,7 @@ class DetectAnomaly(Rule):
     )
 
     def check(self, project: Project) -> Iterator[Finding]:
-        for call in (*project.calls_of(*SETTERS), *project.calls_of(*CONTEXTS)):
+        for call in project.calls_of(*SETTERS, *CONTEXTS, TRAINER):
             if _switches_on(call) and _concerns_training(call) and not call.context.under(*CHOSEN):
                 yield self.finding(
                     call,
@@ -236,6 +262,9 @@ class DetectAnomaly(Rule):
         assert isinstance(call, Call)
         if call.name in SETTERS:
             recipe = SetArgument(call.site, "mode", "False", position=0)
+            return Fix(Applicability.UNSAFE, "Switch anomaly mode off", (recipe,))
+        if call.name == TRAINER:
+            recipe = SetArgument(call.site, "detect_anomaly", "False")
             return Fix(Applicability.UNSAFE, "Switch anomaly mode off", (recipe,))
         recipes = (ReplaceExpression(call.site, OFF), EnsureImport(call.site, "torch"))
         return Fix(Applicability.UNSAFE, "Switch anomaly mode off", recipes)
@@ -252,7 +281,8 @@ class DetectAnomaly(Rule):
 
 
 def _switches_on(call: Call) -> bool:
-    return call.name in CONTEXTS or call.arguments.constant("mode") is True
+    switch = "detect_anomaly" if call.name == TRAINER else "mode"
+    return call.name in CONTEXTS or call.arguments.constant(switch) is True
 
 
 def _concerns_training(call: Call) -> bool:

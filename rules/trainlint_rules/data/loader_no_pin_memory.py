@@ -196,6 +196,76 @@ class LoaderNoPinMemory(Rule):
             """
             import torch
             from torch import nn
+            from torch.utils.data import DataLoader, Dataset
+
+
+            class Samples(Dataset):
+                def __init__(self, paths):
+                    self.paths = paths
+                    self.device = torch.device("cuda")
+
+                def __len__(self):
+                    return len(self.paths)
+
+                def __getitem__(self, index):
+                    return torch.load(self.paths[index])
+
+
+            def collate(rows):
+                return torch.stack(rows).cuda()
+
+
+            with open("samples.txt") as file:
+                dataset = Samples(file.read().split())
+            loader = DataLoader(dataset, batch_size=8, shuffle=True, collate_fn=collate)
+            model = nn.Linear(8, 1).cuda()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for inputs in loader:
+                loss = model(inputs).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="the collate function moves the batch to the GPU",
+        ),
+        valid(
+            """
+            import torch
+            from torch import nn
+            from torch.utils.data import DataLoader, Dataset
+
+
+            class Samples(Dataset):
+                def __init__(self, paths):
+                    self.paths = paths
+                    self.device = torch.device("cuda")
+
+                def __len__(self):
+                    return len(self.paths)
+
+                def __getitem__(self, index):
+                    sample = torch.load(self.paths[index])
+                    sample = sample.to(self.device)
+                    return sample
+
+
+            with open("samples.txt") as file:
+                dataset = Samples(file.read().split())
+            loader = DataLoader(dataset, batch_size=8, shuffle=True)
+            model = nn.Linear(8, 1).cuda()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for inputs in loader:
+                loss = model(inputs).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="the dataset moves what it reads to the GPU",
+        ),
+        valid(
+            """
+            import torch
+            from torch import nn
             from torch.utils.data import DataLoader
             from torchvision import datasets, transforms
 

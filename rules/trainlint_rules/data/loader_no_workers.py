@@ -7,7 +7,7 @@ from trainlint.lint.finding import Family, Finding, RelatedSite
 from trainlint.lint.rule import Rule, invalid, quote, valid
 from trainlint.probe.evidence import Evidence, Verdict, judge_data_wait
 from trainlint.semantics.project import DatasetKind, Loader, Project
-from trainlint.semantics.vocabulary import Confidence, GuardKind, Known
+from trainlint.semantics.vocabulary import Confidence, GuardKind, Known, Place
 
 TORCH_LOADER = "torch.utils.data.DataLoader"
 POSITION = 5
@@ -29,7 +29,8 @@ class LoaderNoWorkers(Rule):
 
     ## When it is fine
     Data that already lies in memory as tensors; evaluation loaders; loaders whose worker count comes from the command
-    line or a configuration; debugging, where a single process is easier to follow.
+    line or a configuration; debugging, where a single process is easier to follow; datasets and collate functions that
+    return CUDA tensors, since CUDA cannot be used in a worker that was forked.
 
     ## Example
     ```python
@@ -219,6 +220,76 @@ class LoaderNoWorkers(Rule):
         ),
         valid(
             """
+            import torch
+            from torch import nn
+            from torch.utils.data import DataLoader, Dataset
+
+
+            class Samples(Dataset):
+                def __init__(self, paths):
+                    self.paths = paths
+                    self.device = torch.device("cuda")
+
+                def __len__(self):
+                    return len(self.paths)
+
+                def __getitem__(self, index):
+                    return torch.load(self.paths[index])
+
+
+            def collate(rows):
+                return torch.stack(rows).cuda()
+
+
+            with open("samples.txt") as file:
+                dataset = Samples(file.read().split())
+            loader = DataLoader(dataset, batch_size=8, shuffle=True, collate_fn=collate)
+            model = nn.Linear(8, 1).cuda()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for inputs in loader:
+                loss = model(inputs).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="the collate function moves the batch to the GPU",
+        ),
+        valid(
+            """
+            import torch
+            from torch import nn
+            from torch.utils.data import DataLoader, Dataset
+
+
+            class Samples(Dataset):
+                def __init__(self, paths):
+                    self.paths = paths
+                    self.device = torch.device("cuda")
+
+                def __len__(self):
+                    return len(self.paths)
+
+                def __getitem__(self, index):
+                    sample = torch.load(self.paths[index])
+                    sample = sample.to(self.device)
+                    return sample
+
+
+            with open("samples.txt") as file:
+                dataset = Samples(file.read().split())
+            loader = DataLoader(dataset, batch_size=8, shuffle=True)
+            model = nn.Linear(8, 1).cuda()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for inputs in loader:
+                loss = model(inputs).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="the dataset moves what it reads to the GPU",
+        ),
+        valid(
+            """
             import argparse
 
             import torch
@@ -357,8 +428,9 @@ def _has_no_workers(loader: Loader) -> bool:
 def _could_wait(loader: Loader) -> bool:
     """Whether there is work per item, for a GPU to wait for, outside of debugging."""
     in_memory = loader.dataset_kind is DatasetKind.IN_MEMORY or loader.works_per_item is Known.NO
+    on_device = loader.item_place is Place.DEVICE
     debugging = loader.context.under(GuardKind.DEBUG, GuardKind.NOT_DEVICE)
-    return not in_memory and not debugging and loader.feeds_cuda is not Known.NO
+    return not in_memory and not on_device and not debugging and loader.feeds_cuda is not Known.NO
 
 
 def _certainty(loader: Loader) -> Confidence:

@@ -135,6 +135,32 @@ class BranchOnTensor(Rule):
                 """
             },
         ),
+        invalid(
+            """
+            import torch
+            from torch import nn
+            from torch.utils.data import DataLoader
+            from torchvision import datasets, transforms
+
+            limit = None
+            loader = DataLoader(datasets.CIFAR10("data", transform=transforms.ToTensor()), batch_size=64)
+            model = nn.Linear(3072, 1).cuda()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for step, (images, _) in enumerate(loader):
+                loss = model(images.cuda().flatten(1)).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                for parameter in model.parameters():
+                    if parameter.grad is not None and parameter.grad.norm() > 10:  # expect: TL204
+                        print("a large gradient")
+                if not (limit is None or loss < 3):  # expect: TL204
+                    print("a large loss")
+                if step % 50 == 0 and loss > 3:
+                    print("a large loss, asked every few steps")
+                optimizer.step()
+            """,
+            because="the last part of a condition decides too",
+        ),
         valid(
             """
             import torch

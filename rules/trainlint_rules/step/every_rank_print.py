@@ -187,6 +187,131 @@ class EveryRankPrint(Rule):
             """,
             because="the logger speaks on every rank",
         ),
+        invalid(
+            """
+            import lightning as L
+            import torch
+            from torch import nn
+
+
+            class Model(L.LightningModule):
+                def __init__(self):
+                    super().__init__()
+                    self.layer = nn.Linear(8, 1)
+
+                def training_step(self, batch, batch_idx):
+                    print("batch", batch_idx)  # expect: TL213
+                    return self.layer(batch).mean()
+
+                def configure_optimizers(self):
+                    return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+            trainer = L.Trainer(accelerator="gpu", devices=4, strategy="ddp_find_unused_parameters_true")
+            trainer.fit(Model(), torch.utils.data.DataLoader(torch.randn(64, 8), batch_size=8))
+            """,
+            because="the strategy of the Trainer starts a process for each GPU",
+        ),
+        invalid(
+            """
+            import lightning as L
+            import torch
+            from torch import nn
+
+
+            class Model(L.LightningModule):
+                def __init__(self):
+                    super().__init__()
+                    self.layer = nn.Linear(8, 1)
+
+                def training_step(self, batch, batch_idx):
+                    print("batch", batch_idx)  # expect: TL213
+                    return self.layer(batch).mean()
+
+                def configure_optimizers(self):
+                    return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+            trainer = L.Trainer(devices=[0, 1])
+            trainer.fit(Model(), torch.utils.data.DataLoader(torch.randn(64, 8), batch_size=8))
+            """,
+            because="with two devices a Trainer starts two processes",
+        ),
+        valid(
+            """
+            import lightning as L
+            import torch
+            from torch import nn
+
+
+            class Model(L.LightningModule):
+                def __init__(self):
+                    super().__init__()
+                    self.layer = nn.Linear(8, 1)
+
+                def training_step(self, batch, batch_idx):
+                    print("batch", batch_idx)
+                    return self.layer(batch).mean()
+
+                def configure_optimizers(self):
+                    return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+            trainer = L.Trainer(devices=1, strategy="ddp")
+            trainer.fit(Model(), torch.utils.data.DataLoader(torch.randn(64, 8), batch_size=8))
+            """,
+            because="with one device there is one rank",
+        ),
+        valid(
+            """
+            import lightning as L
+            import torch
+            from torch import nn
+
+
+            class Model(L.LightningModule):
+                def __init__(self):
+                    super().__init__()
+                    self.layer = nn.Linear(8, 1)
+
+                def training_step(self, batch, batch_idx):
+                    print("batch", batch_idx)
+                    return self.layer(batch).mean()
+
+                def configure_optimizers(self):
+                    return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+            trainer = L.Trainer(devices=2, strategy="dp")
+            trainer.fit(Model(), torch.utils.data.DataLoader(torch.randn(64, 8), batch_size=8))
+            """,
+            because="DataParallel runs in one process",
+        ),
+        valid(
+            """
+            import lightning as L
+            import torch
+            from torch import nn
+
+
+            class Model(L.LightningModule):
+                def __init__(self):
+                    super().__init__()
+                    self.layer = nn.Linear(8, 1)
+
+                def training_step(self, batch, batch_idx):
+                    self.print("batch", batch_idx)
+                    return self.layer(batch).mean()
+
+                def configure_optimizers(self):
+                    return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+            trainer = L.Trainer(devices=4, strategy="ddp")
+            trainer.fit(Model(), torch.utils.data.DataLoader(torch.randn(64, 8), batch_size=8))
+            """,
+            because="self.print speaks on the first rank only",
+        ),
         valid(
             """
             import torch

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from trainlint.semantics import code, expressions, guards, library, naming, narrowing, statements, tensors
+from trainlint.semantics import code, expressions, guards, library, naming, narrowing, statements
 from trainlint.semantics.state import Frame, Leaves, Role, Standing
 from trainlint.semantics.text import dotted
 from trainlint.semantics.values import (
@@ -32,8 +32,7 @@ T = TypeVar("T")
 
 def run_if(frame: Frame, node: code.If) -> Leaves:
     """Take the branch that the program text decides, or both, each under its guards, and join what they leave."""
-    test = expressions.evaluate(frame, node.test)
-    tensors.branch_sync(frame, node.test, test)
+    test = expressions.decide(frame, node.test)
     known = _known_test(frame, node.test, test)
     if known is not None:
         return statements.run_block(frame, node.body if known else node.orelse)

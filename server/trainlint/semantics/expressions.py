@@ -68,6 +68,15 @@ def evaluate(frame: Frame, node: code.Expression) -> Value:
     return _EVALUATORS[node.tag](frame, node)
 
 
+def decide(frame: Frame, test: code.Expression) -> Value:
+    """The value of a condition that Python asks for its truth: the host reads the tensors that it depends on."""
+    if isinstance(test, code.Boolean):
+        return _boolean_ending(frame, test, decide)
+    value = evaluate(frame, test)
+    tensors.branch_sync(frame, test, value)
+    return value
+
+
 def evaluate_optional(frame: Frame, node: code.Expression | None) -> Value:
     """The value of an expression that may be left out, which stands for None."""
     return NONE if node is None else evaluate(frame, node)
@@ -486,16 +495,22 @@ def _fold(operator: str, left: Const, right: Const) -> Value:
 
 
 def _boolean(frame: Frame, node: code.Boolean) -> Value:
+    return _boolean_ending(frame, node, evaluate)
+
+
+def _boolean_ending(
+    frame: Frame, node: code.Boolean, evaluate_last: Callable[[Frame, code.Expression], Value]
+) -> Value:
+    """The value of `a and b`: Python asks for the truth of all operands but the last, whose value it may be."""
     values: list[Value] = []
     outer = frame.where
     for position, operand in enumerate(node.values):
-        value = evaluate(frame, operand)
-        if node.op == "and" and position < len(node.values) - 1:
+        last = position == len(node.values) - 1
+        value = evaluate_last(frame, operand) if last else decide(frame, operand)
+        if node.op == "and" and not last:
             holds, _ = guards.classify(operand, lambda item: evaluate_quietly(frame, item))
             depth = len(outer.loops)
             frame.where = frame.where.guarded(*[Standing(kind, operand, depth) for kind in holds])
-        if position < len(node.values) - 1:
-            tensors.branch_sync(frame, operand, value)
         values.append(value)
     frame.where = outer
     positive, negative = guards.classify(node, lambda expression: evaluate_quietly(frame, expression))
@@ -528,9 +543,8 @@ def evaluate_quietly(frame: Frame, node: code.Expression) -> Value:
 
 
 def _unary(frame: Frame, node: code.Unary) -> Value:
-    value = evaluate(frame, node.operand)
+    value = decide(frame, node.operand) if node.op == "not" else evaluate(frame, node.operand)
     if node.op == "not":
-        tensors.branch_sync(frame, node.operand, value)
         if isinstance(value, Test):
             return Test(value.negative, value.positive, "not " + value.text)
         return NUMBER
@@ -580,8 +594,7 @@ def _folded(operators: tuple[str, ...], values: list[Value]) -> Const | None:
 
 
 def _conditional(frame: Frame, node: code.Conditional) -> Value:
-    test = evaluate(frame, node.test)
-    tensors.branch_sync(frame, node.test, test)
+    test = decide(frame, node.test)
     known = guards.truth(test)
     if known is not None:
         return evaluate(frame, node.body if known else node.orelse)
@@ -668,7 +681,7 @@ def _comprehension(frame: Frame, node: code.Comprehension) -> Value:
         iterated = evaluate(frame, clause.iterable)
         assignment.assign(frame, clause.target, iteration.item_of(frame, iterated))
         for condition in clause.conditions:
-            tensors.branch_sync(frame, condition, evaluate(frame, condition))
+            decide(frame, condition)
     element = evaluate(frame, node.element)
     if node.kind == "dict" and node.value is not None:
         value = evaluate(frame, node.value)

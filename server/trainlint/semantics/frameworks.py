@@ -28,6 +28,7 @@ from trainlint.semantics.values import (
     UNKNOWN,
     Bound,
     Choice,
+    Const,
     Function,
     Instance,
     Listing,
@@ -108,10 +109,20 @@ def _run_items(frame: Frame, dataset: Instance, loader: Loader | None) -> None:
 
 
 def _item_place(item: Value) -> Place:
+    """On the device if any of its tensors is: workers cannot make such an item, nor can it be pinned."""
     found = tensors.tensors_in(item)
-    if found and all(tensor.place is Place.DEVICE for tensor in found):
+    if isinstance(item, Table) and item.rest is not None:
+        found += tensors.tensors_in(item.rest)
+    if any(tensor.place is Place.DEVICE for tensor in found):
         return Place.DEVICE
     return Place.HOST if found else Place.UNKNOWN
+
+
+def run_collate(frame: Frame, collate: Value, loader: Loader) -> None:
+    """Interpret a collate function, and learn whether it puts the batch on the device."""
+    for option in options(collate):
+        if _item_place(_run_item_function(frame, option, Role.COLLATE)) is Place.DEVICE:
+            loader.item_place = Place.DEVICE
 
 
 def run_per_item(frame: Frame, functions: Iterable[Value], role: Role) -> None:
@@ -121,7 +132,8 @@ def run_per_item(frame: Frame, functions: Iterable[Value], role: Role) -> None:
             _run_item_function(frame, option, role)
 
 
-def _run_item_function(frame: Frame, value: Value, role: Role) -> None:
+def _run_item_function(frame: Frame, value: Value, role: Role) -> Value:
+    """Run a function on items of which nothing is known; what it returns."""
     samples: Value = Listing(UNKNOWN)
     if isinstance(value, Partial):
         inner = value.function
@@ -131,16 +143,18 @@ def _run_item_function(frame: Frame, value: Value, role: Role) -> None:
             )
             outer = frame.where
             frame.where = Where(root=frame.run.root(role), calls=outer.calls[:1])
-            functions.call_function(
+            result = functions.call_function(
                 frame, bound, Given([*value.arguments, samples], dict(value.keywords), complete=False), None
             )
             frame.where = outer
+            return result
     elif isinstance(value, Function | Bound):
-        run_as(frame, role, value, [samples])
+        return run_as(frame, role, value, [samples])
     elif isinstance(value, Instance):
         member = classes.find_member(value.cls, "__call__")
         if isinstance(member, Function):
-            run_as(frame, role, Bound(member, value), [samples])
+            return run_as(frame, role, Bound(member, value), [samples])
+    return UNKNOWN
 
 
 # ------------------------------------------------------------------------------------------------------- Accelerate
@@ -287,10 +301,43 @@ _LIGHTNING_LOADERS = ("train_dataloader", "val_dataloader", "test_dataloader", "
 def make_lightning_trainer(frame: Frame, given: Given, node: code.Call | None) -> Value:
     """`Trainer(…)` of Lightning."""
     _own(frame, Framework.LIGHTNING)
+    _note_processes(frame, given)
     for callback in _listed(given.keywords.get("callbacks", UNKNOWN)):
         if isinstance(callback, Instance):
             run_lightning_object(frame, callback)
     return Object(object_types.LIGHTNING_TRAINER)
+
+
+_SEVERAL_PROCESSES = ("ddp", "fsdp", "deepspeed", "hpu_parallel", "horovod", "bagua")
+"""How the names of Lightning's strategies begin that start a process for each device."""
+
+
+def _note_processes(frame: Frame, given: Given) -> None:
+    """Learn from the strategy and the number of devices of a Trainer whether it starts several processes."""
+    one_device = _count(given, "devices", "gpus") == 1 and _count(given, "num_nodes") in (None, 1)
+    names = [_constant(given, name) for name in ("strategy", "accelerator", "distributed_backend")]
+    several = any((_count(given, name) or 0) > 1 for name in ("devices", "gpus", "num_nodes"))
+    in_one_process = "dp" in names
+    by_name = any(isinstance(name, str) and name.startswith(_SEVERAL_PROCESSES) for name in names)
+    if (by_name or several) and not one_device and not in_one_process:
+        frame.run.entry.distributed = Known.YES
+        frame.run.entry.data_parallel = Known.YES
+
+
+def _constant(given: Given, name: str) -> object:
+    value = given.keywords.get(name)
+    return value.value if isinstance(value, Const) else None
+
+
+def _count(given: Given, *names: str) -> int | None:
+    """How many devices or hosts an argument asks for: a number, or a list of devices; None where it does not tell."""
+    for name in names:
+        value = given.keywords.get(name)
+        if isinstance(value, Tuple):
+            return len(value.items)
+        if isinstance(value, Const) and isinstance(value.value, int) and not isinstance(value.value, bool):
+            return value.value
+    return None
 
 
 def _listed(value: Value) -> list[Value]:

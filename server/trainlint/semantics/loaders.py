@@ -56,7 +56,7 @@ def make_loader(frame: Frame, given: Given, node: code.Call | None, name: str, *
     frameworks.run_dataset(frame, dataset, loader)
     collate = arguments.value("collate_fn")
     if collate is not None:
-        frameworks.run_per_item(frame, [collate], Role.COLLATE)
+        frameworks.run_collate(frame, collate, loader)
     return Object(object_types.LOADER, fact=loader)
 
 

@@ -13,7 +13,6 @@ from trainlint.semantics import (
     object_types,
     records,
     statements,
-    tensors,
 )
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import Loader, Site
@@ -132,8 +131,7 @@ def run_while(frame: Frame, node: code.While) -> Leaves:
     try:
         for _ in range(2):
             entered = dict(frame.variables)
-            test = expressions.evaluate(frame, node.test)
-            tensors.branch_sync(frame, node.test, test)
+            expressions.decide(frame, node.test)
             statements.run_block(frame, node.body)
             if not _join_turns(frame, entered) or not _is_innermost(frame, node.body):
                 break

@@ -388,6 +388,9 @@ def _environment(frame: Frame, receiver: Object, name: str, given: Given, node: 
 
 
 def _checkpoint(frame: Frame, receiver: Object, name: str, given: Given, node: code.Call | None) -> Value:
+    if name in ("cuda", "to") and frame.where.root.role in (Role.SAMPLE, Role.COLLATE):
+        # what a dataset reads from a file for each item is data, not a model
+        return unknown.call_method(frame, receiver, name, given, node)
     if name in ("get", "pop"):
         return replace(receiver, inner=receiver)
     if name == "items":

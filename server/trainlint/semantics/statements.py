@@ -210,8 +210,7 @@ def _raise(frame: Frame, node: code.Raise) -> Leaves:
 
 
 def _assert(frame: Frame, node: code.Assert) -> Leaves:
-    value = expressions.evaluate(frame, node.test)
-    tensors.branch_sync(frame, node.test, value)
+    expressions.decide(frame, node.test)
     return Leaves.END
 
 

@@ -94,8 +94,6 @@ def tensors_in(value: Value, depth: int = 0) -> list[Tensor]:
 
 def branch_sync(frame: Frame, test: code.Expression, value: Value) -> None:
     """Record that Python asks for the truth of a tensor."""
-    if isinstance(test, code.Boolean) or (isinstance(test, code.Unary) and test.op == "not"):
-        return
     if isinstance(value, Tensor) and not value.container and _is_condition(test, value):
         sync(frame, SyncKind.BRANCH, test, value, test)
 
