@@ -71,6 +71,29 @@ def test_what_was_committed_since_is_changed(repository: Program) -> None:
     assert done.stdout.startswith("a.py:12:")
 
 
+def test_dots_mean_the_commit_where_the_branch_left(repository: Program) -> None:
+    git(repository.folder, "branch", "other")
+    repository.write({"a.py": HEAD + SYNC + PRINT})
+    commit(repository)
+    git(repository.folder, "branch", "main-moved-on")
+    git(repository.folder, "checkout", "--quiet", "other")
+    repository.write({"b.py": HEAD + SYNC + PRINT})
+    commit(repository)
+    git(repository.folder, "checkout", "--quiet", "main-moved-on")
+    repository.write({"b.py": HEAD})
+    commit(repository)
+    git(repository.folder, "checkout", "--quiet", "other")
+    options = ("--output-format", "concise", "--changed-since")
+    assert [line[:7] for line in repository(".", *options, "main-moved-on...").stdout.splitlines()] == ["b.py:12"]
+    assert len(repository(".", *options, "main-moved-on").stdout.splitlines()) == 2
+
+
+@pytest.mark.parametrize("revision", ["", "..."])
+def test_an_empty_revision_is_an_error(repository: Program, revision: str) -> None:
+    done = repository(".", "--changed-since", revision)
+    assert (done.returncode, "the revision is empty" in done.stderr) == (2, True)
+
+
 def test_standard_input_is_compared_by_its_name(repository: Program) -> None:
     arguments = ("-", "--stdin-filename", "a.py")
     assert found(repository, *arguments, stdin="\n" + HEAD + SYNC + PRINT) == ["a.py:13"]

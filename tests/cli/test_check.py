@@ -282,3 +282,9 @@ def test_an_interrupt_ends_the_run_without_a_traceback(program: Program) -> None
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate()
     assert (process.returncode, errors) == (130, b"")
+
+
+def test_a_path_that_is_not_there_is_told_though_the_status_is_0(program: Program) -> None:
+    done = program("srcc", "--exit-zero")
+    assert done.returncode == 0
+    assert f"trainlint: warning: {program.folder / 'srcc'}: no such file or folder\n" in done.stderr

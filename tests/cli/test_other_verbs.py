@@ -122,3 +122,9 @@ def test_clean_removes_nothing_but_a_cache(program: Program) -> None:
     assert done.returncode == 2
     assert "not a cache of trainlint" in done.stderr
     assert program.read("precious/notes.txt") == "keep"
+
+
+def test_config_prints_the_project(program: Program) -> None:
+    program.write({"setup.py": "", "src/trainlint.toml": "", "src/a.py": ""})
+    assert f"# project: {program.folder}\n" in program("config", "src/a.py").stdout
+    assert json.loads(program("config", "src/a.py", "--output-format", "json").stdout)["project"] == str(program.folder)

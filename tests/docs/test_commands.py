@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 from tests.git_repository import git
 
+from trainlint.cli.program import VERBS
+
 DOCS = Path(__file__).parents[2] / "docs"
 GUIDES = ("ci.md", "adopting.md")
 COMMAND = re.compile(r"^(?:\$ |\s*- (?:run: )?)(trainlint .*)$", re.MULTILINE)
+FENCED = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
 FOUND = """import torch
 
 model = torch.nn.Linear(4, 2).cuda()
@@ -64,6 +69,34 @@ def test_a_command_of_a_guide_works(guide: str, command: str, repository: Path) 
     assert "error" not in done.stderr
     if named := re.search(r"--output-file (\S+)", command):
         assert "TL201" in (repository / named[1]).read_text(encoding="utf-8")
+
+
+NAMED = re.compile(r"(?:^\$ |`)trainlint ([a-z]+(?![\w/.-])(?: [^`\n#]*)?)", re.MULTILINE)
+PAGES = (*sorted(DOCS.glob("*.md")), *sorted((DOCS / "reference").glob("*.md")), DOCS.parent / "README.md")
+WRITTEN = [(page.name, words) for page in PAGES for words in NAMED.findall(page.read_text(encoding="utf-8"))]
+
+
+@pytest.mark.parametrize(("page", "words"), WRITTEN)
+def test_a_command_that_a_page_names_is_one_of_this_version(page: str, words: str) -> None:
+    verb, *arguments = shlex.split(words.split(" | ")[0].split(" > ")[0])
+    assert verb in VERBS
+    parser = import_module(f"trainlint.cli.{verb}").parser()
+    if arguments and not any(word.startswith("[") for word in arguments):  # else the verb is named, or its usage shown
+        parser.parse(["CODE" if word == "CODE|NAME" else word for word in arguments])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_heading_is_empty(page: Path) -> None:
+    lines = [line for line in FENCED.sub("code", page.read_text(encoding="utf-8")).splitlines() if line.strip()]
+    levels = [len(line) - len(line.lstrip("#")) if re.match("#+ ", line) else 0 for line in lines] + [1]
+    assert [line for line, level, after in zip(lines, levels, levels[1:], strict=False) if 0 < after <= level] == []
+
+
+def test_samples_quote_what_is_printed(repository: Path) -> None:
+    printed = trainlint(repository, "trainlint . --output-format json").stdout
+    (message,) = {finding["message"] for finding in json.loads(printed)}
+    for page in ("reference/cli.md", "adopting.md"):
+        assert message in (DOCS / page).read_text(encoding="utf-8")
 
 
 def test_guides_show_commands() -> None:

@@ -375,6 +375,30 @@ def test_suppressions(tmp_path: Path, text: str, expected: list[str]) -> None:
     assert codes(run(root)) == expected
 
 
+UNKNOWN = {
+    "a slip": ("deprecated-ampp", "; there is no rule deprecated-ampp, did you mean deprecated-amp?"),
+    "nothing near": ("zzz-zzz", "; there is no rule zzz-zzz"),
+    "one of two": ("TL405, zzz-zzz", "; there is no rule zzz-zzz"),
+    "a rule that is there": ("TL405", ""),
+    "a prefix": ("TL4", ""),
+}
+
+
+@pytest.mark.parametrize(("pattern", "told"), UNKNOWN.values(), ids=UNKNOWN)
+def test_a_suppression_of_a_rule_that_does_not_exist_says_so(tmp_path: Path, pattern: str, told: str) -> None:
+    root = write(tmp_path, {"a.py": f"x = 1  # trainlint: ignore[{pattern}] why"})
+    (found,) = run(root).findings
+    assert found.finding.message == f"The suppression of {pattern} silences nothing{told}"
+
+
+def test_paths_without_anything_to_lint_are_named(tmp_path: Path) -> None:
+    root = write(tmp_path, {"a.py": "x = 1", "empty/a.txt": "", "full/a.py": "x = 1"})
+    assert run(root, root / "full").warnings == ()
+    assert run(root / "gone.py").warnings == (f"{root / 'gone.py'}: no such file or folder",)
+    told = run(root / "empty", root / "full").warnings
+    assert told == (f"{root / 'empty'}: no Python files or notebooks found in this folder",)
+
+
 def test_suppressions_are_read_in_files_without_training_code(tmp_path: Path) -> None:
     root = write(tmp_path, {"a.py": "x = 1  # noqa: TL405"})
     (found,) = run(root).findings

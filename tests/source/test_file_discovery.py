@@ -228,6 +228,11 @@ ROOTS = {
     "its own folder": (["a/b/x.py"], "a/b/x.py", "a/b"),
     "a project rather than a part with its own settings": (["setup.py", "a/trainlint.toml", "a/x.py"], "a/x.py", ""),
     "settings without a project": (["a/trainlint.toml", "a/b/x.py"], "a/b/x.py", "a"),
+    "a folder of projects, with a stray script": (
+        ["stray.py", "other/.git/HEAD", "a/b/x.py", "a/y.py"],
+        "a/b/x.py",
+        "a",
+    ),
     "the scripts around a folder of modules": (["a/train.py", "a/lib/deep/x.py", "a/lib/y.py"], "a/lib/deep/x.py", "a"),
 }
 

@@ -11,6 +11,7 @@ from trainlint.cli.failure import Failure
 from trainlint.config.discovery import Overrides, resolve
 from trainlint.config.resolved import DEFAULT, Resolved
 from trainlint.lint.selection import selection_of
+from trainlint.source.discovery import absolute, project_root
 
 
 def parser() -> VerbParser:
@@ -31,10 +32,11 @@ def main(arguments: Sequence[str]) -> int:
         raise Failure(f"{found.path}: no such file or folder")
     resolved = resolve(found.path, Overrides.parse(found.config, isolated=found.isolated))
     selection_of(resolved)
+    project = project_root(absolute(found.path))
     if found.output_format == "json":
-        print(_json(resolved))
+        print(_json(resolved, project))
     else:
-        for line in _lines(resolved):
+        for line in _lines(resolved, project):
             print(line)
     return 0
 
@@ -53,20 +55,22 @@ def _settings(resolved: Resolved) -> dict[str, object]:
     return resolved.settings.by_key() | dict(resolved.settings.rules)
 
 
-def _json(resolved: Resolved) -> str:
+def _json(resolved: Resolved, project: Path) -> str:
     document = {
         "file": None if resolved.file is None else str(resolved.file),
         "root": str(resolved.root),
+        "project": str(project),
         "settings": _settings(resolved),
         "origins": dict(resolved.origins),
     }
     return json.dumps(document, indent=2, ensure_ascii=False)
 
 
-def _lines(resolved: Resolved) -> Iterator[str]:
+def _lines(resolved: Resolved, project: Path) -> Iterator[str]:
     """One line a setting, in TOML, with its origin behind it; null settings have no spelling in TOML."""
     yield f"# configuration file: {resolved.file or 'none'}"
     yield f"# paths in patterns count from: {resolved.root}"
+    yield f"# project: {project}"
     for key, value in _settings(resolved).items():
         if isinstance(value, Mapping) and value:
             for name, entry in value.items():

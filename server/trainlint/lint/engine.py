@@ -76,7 +76,21 @@ class Run:
             force_exclude=self.options.force_exclude,
             unreadable=lambda path, reason: self.warnings.append(f"{path}: {reason}"),
         )
-        return sorted(given.union(walked))
+        named = sorted(given.union(walked))
+        self.warnings += self._without_files(named)
+        return named
+
+    def _without_files(self, named: Sequence[Path]) -> Iterator[str]:
+        """What to say about given paths that are not there, or folders in which nothing is to be linted."""
+        for path in self.paths:
+            if path in self.texts:
+                continue
+            if not os.path.lexists(path):
+                yield f"{path}: no such file or folder"
+            elif os.path.isdir(path):  # noqa: PTH112 - Path.is_dir fails without permission
+                below = os.path.join(path, "")  # noqa: PTH118 - with the separator at its end
+                if not any(os.fspath(file).startswith(below) for file in named):
+                    yield f"{path}: no Python files or notebooks found in this folder"
 
     def _by_root(self, named: Sequence[Path]) -> dict[Path, list[Path]]:
         by_root: dict[Path, list[Path]] = {}

@@ -115,7 +115,7 @@ class FileReport:
             yield from tool_finding(selection, WITHOUT_REASON, self._site(one.span), message)
 
     def _unused(self, unused: Unused, site: Site) -> Iterator[Finding]:
-        message = f"The suppression of {', '.join(unused.patterns)} silences nothing"
+        message = f"The suppression of {', '.join(unused.patterns)} silences nothing{self._unknown(unused.patterns)}"
         rule = self._selection.registry.find(UNUSED_SUPPRESSION)
         if rule is None or not issubclass(rule, FileRule):
             return
@@ -125,6 +125,16 @@ class FileReport:
         spans = [whole if (span.row, span.column) <= starts else span for span in unused.removals]
         parts = [rule().fix(rule.at(site, message, subject=self._site(span))) for span in spans]
         yield replace(rule.at(site, message), fix=_joined(parts))
+
+    def _unknown(self, patterns: Iterable[str]) -> str:
+        """Which of the patterns mean no rule, with the nearest that does, as the end of a sentence."""
+        registry = self._selection.registry
+        told = ""
+        for pattern in patterns:
+            if not self._selection.knows(pattern):
+                likely = registry.nearest(pattern)
+                told += f"; there is no rule {pattern}" + (f", did you mean {likely}?" if likely else "")
+        return told
 
     def _speaks(self, pattern: str) -> bool:
         """Whether silence about a pattern means something: its rules were looked for, and are not about comments."""

@@ -100,12 +100,19 @@ class Selection:
         Of what a prefix stands for, rules outside the default set count only where they are selected. A pattern that
         stands for nothing silences nothing.
         """
-        meant = matching(pattern.upper(), self._names) or matching(pattern.lower(), self._names)
+        meant = self._meant(pattern)
         if not meant:
             return True
         rules = [self.registry.rules.get(code) for code in meant]
         expected = {rule.code for rule in rules if rule is not None and (rule.default or len(meant) == 1)}
         return expected <= self._codes if expected else bool(meant & self._codes)
+
+    def knows(self, pattern: str) -> bool:
+        """Whether a suppression's pattern stands for any rule that is installed."""
+        return bool(self._meant(pattern))
+
+    def _meant(self, pattern: str) -> frozenset[str]:
+        return matching(pattern.upper(), self._names) or matching(pattern.lower(), self._names)
 
     @cached_property
     def _codes(self) -> frozenset[str]:

@@ -97,6 +97,11 @@ def working_tree(path: Path) -> Path:
 
 
 def _commit(revision: str, root: Path) -> str:
+    """The commit that a revision names; of `REV...`, as for `git diff`, the one where this branch left it."""
+    if not revision.removesuffix("..."):
+        raise NoChanges("the revision is empty; name a commit, a tag or a branch")
+    if revision.endswith("..."):
+        return _merge_base(revision.removesuffix("..."), root)
     try:
         return (
             _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
@@ -108,6 +113,18 @@ def _commit(revision: str, root: Path) -> str:
             raise
         raise NoChanges(
             f"the git repository {root} knows no revision `{revision}`; in a shallow clone it may have to be fetched"
+        ) from error
+
+
+def _merge_base(revision: str, root: Path) -> str:
+    commit = _commit(revision, root)
+    try:
+        return _git(root, "merge-base", commit, "HEAD").decode().strip()
+    except NoChanges as error:
+        if str(error):
+            raise
+        raise NoChanges(
+            f"`{revision}` and this branch have no commit in common; in a shallow clone, fetch the whole history"
         ) from error
 
 

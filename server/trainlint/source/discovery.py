@@ -284,7 +284,8 @@ def project_root(path: Path) -> Path:
     """The folder whose files are read as context for a file (or folder), named by an absolute path.
 
     The closest folder that holds one of `ROOT_MARKERS`; else the closest with a `trainlint.toml`; else the topmost
-    folder that is reached through folders with Python files in them: the top of a package, the scripts around it.
+    folder that is reached through folders with Python files in them: the top of a package, the scripts around it. A
+    folder in which a project with a marker lies is a place for several, and belongs to none of them.
     """
     folder = path if os.path.isdir(path) else path.parent  # noqa: PTH112
     for markers in (ROOT_MARKERS, ("trainlint.toml",)):
@@ -300,9 +301,20 @@ def project_root(path: Path) -> Path:
 def _holds_python(folder: Path) -> bool:
     """Whether a folder may be a project, and has Python files of its own."""
     try:
-        return not is_shared_place(folder) and any(name.endswith(".py") for name in os.listdir(folder))  # noqa: PTH208
+        names = os.listdir(folder)  # noqa: PTH208
     except OSError:
         return False
+    return any(name.endswith(".py") for name in names) and not (is_shared_place(folder) or _holds_project(folder))
+
+
+def _holds_project(folder: Path) -> bool:
+    """Whether a project of its own lies right in a folder that has no marker itself."""
+    try:
+        with os.scandir(folder) as entries:
+            below = [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return False
+    return any(_exists(one, marker) for one in below for marker in ROOT_MARKERS)
 
 
 def is_shared_place(folder: Path) -> bool:
