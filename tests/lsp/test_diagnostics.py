@@ -154,6 +154,34 @@ async def test_a_text_that_does_not_parse_keeps_its_findings_where_they_are_by_n
     assert all("found before" not in one.message for one in found)
 
 
+async def test_a_mistake_is_where_it_is_though_its_row_was_another_one(edit, project):
+    # The findings of that row hold wide characters, the row that has the mistake now does not.
+    text = TRAIN.replace("    history.append(", '    größe = "🙂"; history.append(')
+    folder = project({**FILES, "train.py": text})
+    editor: Editor = await edit(folder)
+    train = editor.open(folder / "train.py")
+    assert await editor.found(train) == ["9 TL104", "17 TL201"]
+    editor.replace(train, "    optimizer.zero_grad()\n", "    optimizer.zero\n\n\n_grad()\n")
+    mistake = (await editor.diagnostics(train))[0]
+    line = editor.texts[train].text.splitlines()[mistake.range.start.line]
+    assert mistake.code == "TL001"
+    assert (line, mistake.range.end.character) == ("    loss.backward()", len(line))
+
+
+async def test_what_a_finding_refers_to_moves_with_a_text_that_does_not_parse(edit, project):
+    folder = project({**FILES, "utils.py": SYNCING_UTILS})
+    editor: Editor = await edit(folder)
+    train, utils = editor.open(folder / "train.py"), editor.open(folder / "utils.py")
+    (sync,) = await editor.diagnostics(utils)
+    loops = [one.location.range.start.line for one in sync.related_information if one.location.uri == train]
+    assert loops[0] == 10
+    editor.replace(train, "history = []\n", "\n\nhistory = [\n")
+    await editor.found(train)
+    (sync,) = await editor.diagnostics(utils)
+    moved = [one.location.range.start.line for one in sync.related_information if one.location.uri == train]
+    assert moved == [line + 2 for line in loops]
+
+
 async def test_the_whole_workspace_shows_of_a_broken_text_what_its_editor_shows(edit, project):
     folder = project(FILES)
     editor: Editor = await edit(folder)

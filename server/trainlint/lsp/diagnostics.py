@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from trainlint.lint.finding import Severity
 from trainlint.lint.result import Reported
 from trainlint.lsp.documents import Documents, OpenText, Units
 from trainlint.semantics.context import Site
+from trainlint.source.positions import Span
 
 SOURCE = "trainlint"
 _SEVERITIES = {
@@ -52,10 +53,14 @@ class Shown:
 class Placing:
     """Turns places of findings into those of the client."""
 
-    def __init__(self, units: Units, documents: Documents, lines: Lines) -> None:
+    def __init__(
+        self, units: Units, documents: Documents, lines: Lines, changed: Container[Path] = frozenset()
+    ) -> None:
+        """`changed` are the files that are open and have changed since what is to be placed was found."""
         self._units = units
         self._documents = documents
         self._lines = lines
+        self._changed = changed
 
     def shown(self, reported: Reported) -> Shown:
         """Show a finding in a text as it is."""
@@ -106,16 +111,28 @@ class Placing:
     def _related(self, reported: Reported) -> Iterator[types.DiagnosticRelatedInformation]:
         context = reported.finding.context
         if context is not None and context.loop is not None:
-            yield self._information(context.loop, f"runs {context.frequency.label.replace('-', ' ')} in this loop")
+            yield from self._information(context.loop, f"runs {context.frequency.label.replace('-', ' ')} in this loop")
         for related in reported.finding.related:
-            yield self._information(related.site, related.message)
+            yield from self._information(related.site, related.message)
 
-    def _information(self, site: Site, message: str) -> types.DiagnosticRelatedInformation:
-        place = types.Range(
+    def _information(self, site: Site, message: str) -> Iterator[types.DiagnosticRelatedInformation]:
+        place = self._range(site)
+        if place is not None:
+            location = types.Location(self.uri_of(site.path, site.cell), place)
+            yield types.DiagnosticRelatedInformation(location, message)
+
+    def _range(self, site: Site) -> types.Range | None:
+        """Where a place is by now; None where it was changed itself."""
+        opened = self._documents.at(site.path) if site.path in self._changed else None
+        text = None if opened is None else opened.text_of(site.cell)
+        if text is not None:
+            span = Span(site.row, site.column, site.end_row, site.end_column)
+            now = text.now(Range(*text.checked.offsets(span)))
+            return None if now is None else self._units.range(text.index, *now)
+        return types.Range(
             self._position_in_bytes(site.path, site.cell, site.row, site.column),
             self._position_in_bytes(site.path, site.cell, site.end_row, site.end_column),
         )
-        return types.DiagnosticRelatedInformation(types.Location(self.uri_of(site.path, site.cell), place), message)
 
     def _position(self, path: Path, cell: int | None, row: int, column: int) -> types.Position:
         line = self._lines.get((path, cell, row), "")

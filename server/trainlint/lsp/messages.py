@@ -83,6 +83,8 @@ class Checked:
     they last did."""
     lines: Mapping[tuple[Path, int | None, int], str] = field(default_factory=dict)
     """Those lines that places are in and that are not ASCII, by file, cell and row: columns depend on them."""
+    broken_lines: Mapping[tuple[Path, int | None, int], str] = field(default_factory=dict)
+    """Likewise of the places in `broken`, which are in the texts as they are."""
     warnings: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
     """Defects of trainlint, or of rules."""

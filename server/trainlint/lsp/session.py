@@ -259,7 +259,7 @@ class Session:
         """What was found in a folder, but for what lies in a folder of its own within it."""
         for one in opened:
             yield from self._shown(one, checked)
-        placing = Placing(self.units, self.documents, checked.lines)
+        placing = Placing(self.units, self.documents, checked.lines, checked.broken)
         paths = {one.path for one in opened}
         for reported in checked.findings:
             if reported.path not in paths and self.folder_of(reported.path) is folder:
@@ -305,7 +305,7 @@ class Session:
         if before.versions == opened.versions:
             yield from before.shown
             return
-        placing = Placing(self.units, self.documents, {})
+        placing = Placing(self.units, self.documents, {}, {opened.path})
         texts = {text.uri: text for text in opened.texts}
         for shown in before.shown:
             text = texts.get(shown.uri)
@@ -316,13 +316,14 @@ class Session:
                     yield moved
 
     def _shown(self, opened: Opened, checked: Checked) -> list[Shown]:
-        placing = Placing(self.units, self.documents, checked.lines)
+        placing = Placing(self.units, self.documents, checked.lines, checked.broken)
         own = [reported for reported in checked.findings if reported.path == opened.path]
         if opened.path not in checked.broken:
             for text in opened.texts:
                 text.note_checked()
             return [placing.shown(reported) for reported in own]
-        shown = [placing.shown(error) for error in checked.broken[opened.path]]
+        as_it_is = Placing(self.units, self.documents, checked.broken_lines)
+        shown = [as_it_is.shown(error) for error in checked.broken[opened.path]]
         for reported in own:
             within = opened.text_of(reported.cell)
             earlier = None if within is None else placing.shown_moved(reported, within, BEFORE_BREAKING)

@@ -160,7 +160,8 @@ class _Folder:
             request.number,
             live.result.findings,
             live.broken,
-            {**_lines(live.result.findings, live.linked), **_lines(errors, self._texts)},
+            _lines(live.result.findings, live.linked),
+            _lines(errors, self._texts),
             live.result.warnings,
             live.result.errors,
         )
