@@ -218,3 +218,11 @@ async def test_the_reason_is_a_command(edit, project):
     answer = await editor.command(command.command, *command.arguments)
     assert (answer["code"], answer["name"]) == ("TL201", "sync-in-step")
     assert answer["page"].startswith("# ")
+
+
+@pytest.mark.parametrize("data", [None, [], {"what": "burn"}])
+async def test_an_action_that_was_never_offered_is_refused(edit, project, data):
+    editor: Editor = await edit(project(FILES))
+    with pytest.raises(JsonRpcException) as raised:
+        await editor.resolve(types.CodeAction("Fix", data=data))
+    assert raised.value.code == CONTENT_MODIFIED

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import textwrap
+import threading
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,6 +18,9 @@ from language_client import WAIT_S, Editor, descendants, gone, kill
 from lsprotocol import types
 from programs import QUIET_UTILS, TRAIN
 from pygls.exceptions import JsonRpcException
+
+from trainlint.lsp.analysis import Analysis, AnalysisEnded
+from trainlint.lsp.messages import RealizeAll
 
 FILES = {"train.py": TRAIN, "utils.py": QUIET_UTILS}
 
@@ -238,3 +242,22 @@ async def test_a_client_that_answers_nothing_is_served_all_the_same(start, proje
     await editor.introduce(folder)
     assert await editor.found(editor.open(folder / "train.py")) == ["9 TL104", "17 TL201"]
     assert await editor.stop() == 0
+
+
+async def test_an_analysis_that_is_closed_ends_quietly_and_takes_no_question(monkeypatch):
+    faults: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", faults.append)
+    before = set(threading.enumerate())
+    analysis = Analysis()
+    analysis.start()
+    analysis.listen()
+    threads = set(threading.enumerate()) - before
+    question = RealizeAll(Path("train.py"), (), b"x = 1\n")
+    await analysis.ask(question)
+    await asyncio.to_thread(analysis.close)
+    with pytest.raises(AnalysisEnded):
+        await analysis.ask(question)
+    for thread in threads:
+        await asyncio.to_thread(thread.join, WAIT_S)
+        assert not thread.is_alive()
+    assert faults == []

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+
+import pytest
 from language_client import Abilities, Editor
 from programs import QUIET_UTILS, TRAIN
 
@@ -180,3 +183,19 @@ async def test_a_folder_that_is_not_trusted_names_no_configuration_and_gets_no_c
     assert (await editor.information())["trusted"] is False
     await editor.stop()
     assert sorted(path.name for path in wary.iterdir()) == ["pyproject.toml", "train.py", "utils.py"]
+
+
+@pytest.mark.parametrize("name", ["/a%00b.py", "/%ff.py", f"/{300 * 'n'}.py", "//twice.py", "/a%2520b.py"])
+async def test_an_odd_file_name_keeps_no_file_from_being_checked(edit, project, name):
+    folder = project(FILES)
+    editor: Editor = await edit(folder)
+    odd, usual = editor.open(folder.as_uri() + name, TRAIN), editor.open(folder / "train.py")
+    assert await editor.found(odd) == ["9 TL104", "17 TL201"]
+    assert await editor.found(usual) == ["9 TL104", "17 TL201"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are drives")
+async def test_a_drive_where_there_are_none_is_not_looked_for_on_disk(edit, project):
+    folder = project({**FILES, "trainlint.toml": 'ignore = ["TL104"]\n'})
+    editor: Editor = await edit(folder)
+    assert await editor.found(editor.open("file:///c%3A/work/train.py", TRAIN)) == ["17 TL201"]

@@ -83,9 +83,9 @@ class Analysis:
         """Ask the process; what is told and asked is done in its order.
 
         Raises:
-            AnalysisEnded: the process ended meanwhile, or before; then there is none until `restarted` is called.
+            AnalysisEnded: the process ended meanwhile or before, and there is no other one yet.
         """
-        if self._process is None:
+        if self._process is None or self._closing:
             raise AnalysisEnded
         self._number += 1
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
@@ -159,11 +159,12 @@ class Analysis:
 
 
 def _write(connection: Connection, outbox: _Outbox) -> None:
+    """Send what is in the outbox up to the None that ends it, which the process takes as the end as well: to close the
+    connection here would take it away from the thread that reads from it."""
     with suppress(OSError):
         while (message := outbox.get()) is not None:
             connection.send(message)
-    with suppress(OSError):
-        connection.close()
+        connection.send(None)
 
 
 def _run(connection: Connection, parents_end: Connection | None) -> None:

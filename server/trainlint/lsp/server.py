@@ -10,7 +10,8 @@ import logging
 import os
 import platform
 import sys
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -308,9 +309,12 @@ def _folders(params: types.InitializeParams) -> Iterable[tuple[str, Path]]:
 
 
 def _path(uri: str) -> Path | None:
-    """The absolute path of a file address; None for what is not in a file."""
+    """The absolute path of a file address; None for what is not in a file, or in none that this system could have, as
+    with the letter of a drive where there are no drives."""
     path = uris.to_fs_path(uri)
-    return None if path is None or uris.urlparse(uri)[0] != "file" else Path(os.path.abspath(path))  # noqa: PTH100
+    if path is None or uris.urlparse(uri)[0] != "file" or "\0" in path or not os.path.isabs(path):  # noqa: PTH117
+        return None
+    return Path(os.path.abspath(path))  # noqa: PTH100
 
 
 # ------------------------------------------------------------------------------------------------------ synchronization
@@ -458,7 +462,8 @@ def _code_actions(server: Server) -> None:
 
     @server.feature(types.CODE_ACTION_RESOLVE)
     async def resolve(action: types.CodeAction) -> types.CodeAction:
-        action.command = actions.command_of(action)
+        with _outdated_told():
+            action.command = actions.command_of(action)
         if action.command is None:
             action.edit = await _edit(action)
         return action
@@ -474,10 +479,17 @@ def _code_actions(server: Server) -> None:
         return action
 
     async def _edit(action: types.CodeAction) -> types.WorkspaceEdit:
-        try:
+        with _outdated_told():
             return await actions.resolved(session, action.data, versioned=server.versions_edits)
-        except actions.Outdated:
-            raise JsonRpcContentModified("the text changed since this was offered") from None
+
+
+@contextmanager
+def _outdated_told() -> Iterator[None]:
+    """Tell the client that what it asks for is not, or no longer, on offer."""
+    try:
+        yield
+    except actions.Outdated:
+        raise JsonRpcContentModified("the text changed since this was offered") from None
 
 
 # --------------------------------------------------------------------------------------------------------------- hovers

@@ -47,7 +47,7 @@ _NOT_ASKED_FOR = 0
 
 
 def serve(connection: Connection) -> None:
-    """Answer requests until the other side closes the connection."""
+    """Answer requests until the other side says None, or closes the connection."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.freeze()
     worker = _Worker(connection)
@@ -56,6 +56,8 @@ def serve(connection: Connection) -> None:
             if not connection.poll(_IDLE_S):
                 worker.tidy()
             request = connection.recv()
+            if request is None:
+                break
             answer = worker.answer(request)
             if answer is not None:
                 connection.send(answer)
