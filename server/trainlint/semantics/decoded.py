@@ -9,8 +9,8 @@ from trainlint.semantics.facts import ModuleFacts
 from trainlint.semantics.node_facts import NodeFacts
 
 _MOST_REPLACED = 300_000
-"""Characters of bodies that are replaced before what is known of their nodes is dropped, with what is known of the
-others: some megabytes."""
+"""Characters of code that are replaced before what is known of its nodes is dropped, with what is known of the others:
+some megabytes."""
 
 
 class Decoded:
@@ -27,6 +27,7 @@ class Decoded:
         text = facts.lines[index]
         known = self._units.get((path, index))
         if known is None or known[0] != text:
+            self._replaced += 0 if known is None else len(known[0])
             known = self._units[path, index] = text, facts.unit(index)
         return known[1]
 
