@@ -35,7 +35,7 @@ def main(arguments: Sequence[str]) -> int:
 
     analysis = Analysis()
     analysis.start()
-    from trainlint.lsp.server import make_server
+    from trainlint.lsp.start import make_server
 
     server = make_server(analysis)
     try:
