@@ -53,6 +53,9 @@ def splice(random: Random, text: str, *, lone: bool = False) -> tuple[int, int, 
         new = f" {new}"
     if new.endswith("\r") and text[end : end + 1] == "\n":
         new += " "
+    # A byte order mark is the file's and not the text's: editors keep it to themselves.
+    if start == 0 and (new + text[end:]).startswith("\ufeff"):
+        new = f"x{new}"
     return start, end, new
 
 
