@@ -393,7 +393,10 @@ FULL = {
 }
 
 
-@pytest.mark.parametrize("before", [None, "{}"], ids=["new", "old"])
+NOTHING_KNOWN = '{"format": "trainlint-baseline", "version": 1, "findings": []}'
+
+
+@pytest.mark.parametrize("before", [None, NOTHING_KNOWN], ids=["new", "old"])
 @pytest.mark.parametrize("arguments", FULL.values(), ids=FULL)
 def test_a_full_disk_leaves_what_was_there(program: Program, arguments: list[str], before: str | None) -> None:
     source = UNUSED + "x = 2\n" * 40

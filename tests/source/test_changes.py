@@ -112,7 +112,7 @@ def test_settings_of_the_user_change_nothing(repository: Path) -> None:
 
 @pytest.mark.parametrize("revision", ["nowhere", "", "--all", "HEAD:a.py"])
 def test_an_unknown_revision_is_named(repository: Path, revision: str) -> None:
-    with pytest.raises(NoChanges, match=r"knows no revision|expected commit"):
+    with pytest.raises(NoChanges, match=r"knows no revision|expected commit|the revision is empty"):
         Changes.since(revision, repository)
 
 

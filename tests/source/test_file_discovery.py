@@ -216,9 +216,12 @@ def test_walking_costs_little_however_many_patterns_there_are(tmp_path: Path) ->
         package.mkdir()
         for module in range(50):
             (package / f"module_{module}.py").touch()
-    start = time.process_time()
-    assert len(discover([tmp_path])) == 2_000
-    assert time.process_time() - start < 0.1  # measured: 0.025 s
+    spent = []
+    for _ in range(5):
+        start = time.process_time()
+        assert len(discover([tmp_path])) == 2_000
+        spent.append(time.process_time() - start)
+    assert min(spent) < 0.1  # measured: 0.025 s; the collector may look at what other tests have left
 
 
 ROOTS = {

@@ -287,7 +287,9 @@ class Session:
         self.client.tell_progress(None)
         if not isinstance(answer, Checked):
             return None
-        self._tell(folder, answer)
+        # What the settings from before, or a check that was broken off, had to say is no news.
+        if not answer.gave_way and folder.is_settled and self.folders.get(folder.uri) is folder:
+            self._tell(folder, answer)
         return answer if answer.configuration_error is None else None
 
     def _publish(self, opened: Opened, checked: Checked | None) -> None:
