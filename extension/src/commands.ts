@@ -1,4 +1,5 @@
 import * as vscode from "vscode";
+import { messageOf } from "./errors";
 import { showMenu } from "./menu";
 import { isRulePage, type RulePages } from "./rulePages";
 import type { Session } from "./session";
@@ -34,7 +35,7 @@ async function report(action: Promise<void>): Promise<void> {
   try {
     await action;
   } catch (error) {
-    void vscode.window.showErrorMessage(`trainlint: ${error instanceof Error ? error.message : String(error)}`);
+    void vscode.window.showErrorMessage(`trainlint: ${messageOf(error)}`);
   }
 }
 

@@ -1,4 +1,5 @@
 import { type Bundle, type InterpreterFacts, misfit } from "./bundle";
+import { messageOf } from "./errors";
 import type { ImportStrategy } from "./settings";
 
 /** Who named an interpreter. */
@@ -64,7 +65,7 @@ async function examine(path: string, question: Question): Promise<InterpreterFac
   try {
     facts = await question.query(path);
   } catch (error) {
-    return `it does not run: ${error instanceof Error ? error.message : String(error)}`;
+    return `it does not run: ${messageOf(error)}`;
   }
   return unfit(facts, question) ?? facts;
 }

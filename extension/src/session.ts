@@ -8,6 +8,7 @@ import {
   type LanguageClientOptions,
 } from "vscode-languageclient/node";
 import type { Bundle } from "./bundle";
+import { messageOf } from "./errors";
 import { type Choice, describeRejections } from "./interpreter";
 import { type Launch, launchOf } from "./launch";
 import { RestartPolicy } from "./restart";
@@ -177,8 +178,4 @@ export class Session implements vscode.Disposable {
     this.current = state;
     this.changed.fire(state);
   }
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import argparse
 import ast
-import io
 import logging
 import multiprocessing
-import tokenize
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
@@ -22,6 +20,7 @@ from trainlint.lint.engine import check
 from trainlint.lint.result import Reported
 from trainlint.report.style import printable
 from trainlint.source.discovery import absolute
+from trainlint.source.documents import encoded
 
 STANDARD_INPUT = "-"
 _log = logging.getLogger(f"flake8.{__name__}")
@@ -58,7 +57,7 @@ class Plugin:
         texts = {}
         if STANDARD_INPUT in options.filenames:
             path = absolute(options.stdin_display_name)
-            texts[path] = _encoded(stdin_get_value())
+            texts[path] = encoded(stdin_get_value())
             paths.append(path)
         cls._found = cls._lint(paths, texts)
 
@@ -86,13 +85,3 @@ class Plugin:
         for reported in result.findings:
             found[reported.path].append(reported)
         return found
-
-
-def _encoded(text: str) -> bytes:
-    """The bytes of a text that may declare its encoding."""
-    data = text.encode("utf-8", "surrogateescape")
-    try:
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
-        return text.encode(encoding)
-    except (LookupError, SyntaxError, UnicodeError):
-        return data

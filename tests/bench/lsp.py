@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import gc
 import json
 import random
 import statistics
@@ -24,10 +23,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import libcst as cst
 import psutil
 from tests.bench.generated import write_training_project
-from tests.bench.incremental import EDITS, broken, files, is_valid, p95
+from tests.bench.incremental import EDITS, broken, files, is_valid, p95, parsing_s
 
 GOALS = {"median": 0.3, "p95": 1.0}
 """Of an edit, in units of parsing, for 1,000 lines and more."""
@@ -206,7 +204,7 @@ async def _start_measured(path: Path) -> bool:
 
 async def _edited(editor: _Editor, edits: int) -> _Series:
     series, choose, original = _Series(), random.Random(len(editor.text)), editor.text
-    parsing = _parsing(original)
+    parsing = parsing_s(original, time.perf_counter)
     while len(series.edits_s) < edits:
         edit = choose.choice(EDITS)
         text = edit(original, choose)
@@ -216,7 +214,7 @@ async def _edited(editor: _Editor, edits: int) -> _Series:
             series.edits_s.append(await editor.become(state))
             series.ratios.append(series.edits_s[-1] / parsing)
         if len(series.edits_s) % 10 == 0:
-            parsing = _parsing(original)
+            parsing = parsing_s(original, time.perf_counter)
             span = editor.diagnostics[0]["range"] if editor.diagnostics else {"start": {"line": 1, "character": 0}}
             place = {"range": {"start": span["start"], "end": span["start"]}, "context": {"diagnostics": []}}
             series.actions_s.append(await editor.timed("textDocument/codeAction", place))
@@ -240,16 +238,6 @@ def _memory(client: _Client) -> int:
     """Bytes that the server and its analysis process hold."""
     server = psutil.Process(client.process.pid)
     return sum(process.memory_info().rss for process in (server, *server.children(recursive=True)))
-
-
-def _parsing(text: str) -> float:
-    gc.disable()
-    try:
-        began = time.perf_counter()
-        cst.parse_module(text)
-        return time.perf_counter() - began
-    finally:
-        gc.enable()
 
 
 if __name__ == "__main__":

@@ -16,13 +16,12 @@ from trainlint.cli.failure import Failure
 from trainlint.cli.program import report_failure
 from trainlint.cli.terminal import is_terminal
 from trainlint.lint.check_options import CheckOptions
-from trainlint.lint.watched import Watched, watched
+from trainlint.lint.watched import MANNER, Watched, watched
 from trainlint.report.paths import shown
+from trainlint.source.documents import is_on_disk
 
-QUIET_MS = 50
-"""A run starts once nothing has changed for this long, so that saving many files, or one in steps, makes one run."""
-PATIENCE_MS = 1000
-"""Where changes never pause that long, a run starts after this time all the same."""
+LOOK_UP_MS = 50
+"""How often to see whether what is watched is still there."""
 CLEAR_SCREEN = "\x1b[H\x1b[2J"
 
 
@@ -94,7 +93,7 @@ class Watch:
 
     def _foreign(self, paths: Iterable[Path]) -> set[Path]:
         """Those of the paths that hold something else than the last run wrote."""
-        return {path for path in paths if path not in self._written or not _holds(path, self._written[path])}
+        return {path for path in paths if path not in self._written or not is_on_disk(path, self._written[path])}
 
     def _run_for(self, changed: set[Path]) -> None:
         if not changed:
@@ -120,33 +119,15 @@ class Watch:
         sys.stdout.flush()
 
 
-def _holds(path: Path, data: bytes) -> bool:
-    try:
-        return path.read_bytes() == data
-    except OSError:
-        return False
-
-
 def _changes_in(folders: Iterable[Path]) -> Generator[set[Path], None, None]:
     """Yield, several times a second, the paths that changed directly in the folders; from the first time on, nothing
     is missed. Ends at once if one of the folders has gone in the meantime.
-
-    Folders are watched one by one, so that the system need not watch what is excluded: environments, data.
 
     Raises:
         Failure: they cannot be watched.
     """
     names = {os.path.realpath(folder): folder for folder in folders}
-    batches = file_changes(
-        *names,
-        watch_filter=None,
-        recursive=False,
-        debounce=PATIENCE_MS,
-        step=QUIET_MS,
-        rust_timeout=QUIET_MS,
-        yield_on_timeout=True,
-        ignore_permission_denied=True,
-    )
+    batches = file_changes(*names, rust_timeout=LOOK_UP_MS, **MANNER)
     try:
         for batch in batches:
             yield {_named(path, names) for _, path in batch}

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import libcst as cst
 
 from trainlint.fixes.edits import CannotFix, Range, TextEdit
-from trainlint.fixes.tree import EXPRESSION, Tree
+from trainlint.fixes.tree import EXPRESSION, SCOPES, Tree
 
 Loop: TypeAlias = cst.For | cst.While
 Scope: TypeAlias = cst.FunctionDef | cst.Module
@@ -35,7 +35,6 @@ _BINDS = (
     *(cst.MatchAs, cst.MatchStar, cst.MatchMapping, cst.TypeAlias, cst.TypeVar, cst.TypeVarTuple, cst.ParamSpec),
 )
 """What gives a name that it holds its value, wherever in it the name stands."""
-_SCOPES = (cst.FunctionDef, cst.Lambda, cst.ClassDef)
 
 
 def tree_of_names(tree: Tree, whole: Range) -> Tree:
@@ -189,7 +188,7 @@ class _Uses:
         around = list(self.tree.ancestors(name))
         if self.gathering.scope not in around:
             return False
-        inner = [node for node in around[: around.index(self.gathering.scope)] if isinstance(node, _SCOPES)]
+        inner = [node for node in around[: around.index(self.gathering.scope)] if isinstance(node, SCOPES)]
         if inner and not any(self._binds(node, name.value) for node in inner):
             raise CannotFix(f"{name.value} is used in a function of its own")
         return not inner

@@ -15,10 +15,9 @@ from trainlint.fixes.commas import CommaList, Item
 from trainlint.fixes.edits import CannotFix, Draft, Range, TextEdit, in_order
 from trainlint.fixes.recipe import DropImport, EnsureImport
 from trainlint.fixes.statements import remove_statement
-from trainlint.fixes.tree import Tree, line_end, newline_at, parse
+from trainlint.fixes.tree import SCOPES, Tree, line_end, newline_at, parse
 
 _KEPT_UNUSED = re.compile(r"#.*\b(?:noqa(?!:)|noqa:.*\bF401)\b", re.IGNORECASE)
-_SCOPES: tuple[type[cst.CSTNode], ...] = (cst.FunctionDef, cst.Lambda, cst.ClassDef)
 _BLANK_ROW_AT_END = re.compile(r"(\r\n|\r|\n)\1\Z")
 _NOT_LOOKED_INTO = (cst.FunctionDef, cst.ClassDef, cst.Lambda, cst.Import, cst.ImportFrom)
 
@@ -76,7 +75,7 @@ def _is_available(tree: Tree, place: Range, bound: str, wanted: tuple[str, str])
 
 def _scopes_around(tree: Tree, place: Range) -> list[cst.CSTNode]:
     """The functions around `place` from the inside out, and the class, if that is the innermost."""
-    around = [node for kind in _SCOPES for node in tree.nodes(kind) if _contains(tree.inner(node), place)]
+    around = [node for kind in SCOPES for node in tree.nodes(kind) if _contains(tree.inner(node), place)]
     around.sort(key=lambda node: -tree.inner(node).start)
     return [scope for scope in around if not isinstance(scope, cst.ClassDef) or scope is around[0]]
 

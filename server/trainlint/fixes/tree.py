@@ -25,6 +25,8 @@ Statement: TypeAlias = cst.BaseSmallStatement | cst.BaseCompoundStatement
 SimpleLine: TypeAlias = cst.SimpleStatementLine | cst.SimpleStatementSuite
 
 # Named here once, since mypy rejects abstract classes as arguments though these are only used for isinstance.
+SCOPES: tuple[type[cst.CSTNode], ...] = (cst.FunctionDef, cst.Lambda, cst.ClassDef)
+"""What has names of its own."""
 EXPRESSION: type[cst.BaseExpression] = cst.BaseExpression  # type: ignore[type-abstract]
 COMPOUND_STATEMENT: type[cst.BaseCompoundStatement] = cst.BaseCompoundStatement  # type: ignore[type-abstract]
 

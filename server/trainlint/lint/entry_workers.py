@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from trainlint.lint.component import EntryFindings, EntryRuns, Failure, FunctionKey, Uncalled, Walked
-from trainlint.lint.workers import discard, process_context, received, start
+from trainlint.lint.processes import discard, process_context, received, start
 from trainlint.semantics.context import Entry
 
 if TYPE_CHECKING:

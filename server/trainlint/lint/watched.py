@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 from trainlint.config.errors import ConfigError
 from trainlint.lint.check_options import CheckOptions
@@ -27,6 +27,31 @@ _GOVERNING_FILES = (*CONFIGURATION_FILES, ".gitignore")
 """What decides in any folder about the files below it."""
 _SUFFIXES = (".py", ".ipynb", ".toml", ".txt", ".cfg", ".gitignore")
 """How the names of files end that a run may depend on."""
+
+
+class Manner(TypedDict):
+    """Arguments of `watchfiles.watch` and `awatch`."""
+
+    watch_filter: None
+    recursive: bool
+    debounce: int
+    step: int
+    yield_on_timeout: bool
+    ignore_permission_denied: bool
+
+
+MANNER: Manner = {
+    "watch_filter": None,
+    # Folders are watched one by one, so that the system need not watch what is excluded: environments, data.
+    "recursive": False,
+    # Changes are told once there was none for 50 ms, so that saving many files, or one in steps, is one change; where
+    # they never pause that long, after 1000 ms.
+    "step": 50,
+    "debounce": 1000,
+    "yield_on_timeout": True,
+    "ignore_permission_denied": True,
+}
+"""How folders are watched."""
 
 
 class Stamp(NamedTuple):

@@ -6,21 +6,17 @@ die of what no exception reports: then its worker dies with it, the file it was 
 
 from __future__ import annotations
 
-import gc
-import signal
-import sys
-import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
+from trainlint.lint.processes import discard, process_context, received, start
 from trainlint.semantics.extract import LimitError, SourceError, extract
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
-    from multiprocessing.context import BaseContext
     from multiprocessing.process import BaseProcess
 
 _T = TypeVar("_T")
@@ -151,65 +147,8 @@ class _Pool:
         return index, outcome
 
 
-def start(context: BaseContext, serve: Callable[..., None], *arguments: object) -> tuple[BaseProcess, Connection]:
-    """Start a worker that calls `serve` with its end of a connection and the arguments; return it with our end."""
-    ours, theirs = context.Pipe()
-    inherited = ours if context.get_start_method() == "fork" else None
-    process: BaseProcess = context.Process(  # type: ignore[attr-defined]
-        target=_started, args=(serve, theirs, inherited, arguments), daemon=True
-    )
-    process.start()
-    theirs.close()
-    return process, ours
-
-
-def _started(
-    serve: Callable[..., None], connection: Connection, inherited: Connection | None, arguments: tuple[object, ...]
-) -> None:
-    if inherited is not None:
-        # Else the worker, sending what nobody is left to receive, would wait for itself.
-        inherited.close()
-    serve(connection, *arguments)
-
-
-def discard(process: BaseProcess, connection: Connection) -> None:
-    """End a worker, whatever it is doing."""
-    connection.close()
-    process.terminate()
-    process.join()
-
-
 def _serve(connection: Connection) -> None:
     """What a worker does until the other side closes the connection, or ends."""
     with suppress(OSError):
         for text in received(connection):
             connection.send(outcome_of(text))
-
-
-def received(connection: Connection) -> Iterator[Any]:
-    """What a worker is sent, one after the other.
-
-    A forked process holds copies of the connections of those forked before it, so that the process which started them
-    may end, even be killed, without a connection being closed. Nor is an interrupt theirs to act on: that process ends
-    them.
-    """
-    from multiprocessing import parent_process
-    from multiprocessing.connection import wait
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    gc.disable()
-    gc.freeze()
-    parent = parent_process()
-    ends = [] if parent is None else [parent.sentinel]
-    with suppress(EOFError, OSError):
-        while connection in wait([connection, *ends]):
-            yield connection.recv()
-
-
-def process_context() -> BaseContext:
-    """How processes start: by fork, which keeps all that is imported, where no thread can hold a lock meanwhile."""
-    import multiprocessing
-
-    forks = sys.platform == "linux" and threading.active_count() == 1
-    return multiprocessing.get_context("fork" if forks else "spawn")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import multiprocessing
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -15,6 +13,7 @@ from dataclasses import replace
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, TypeAlias
 
+from trainlint.lint.processes import process_context, start
 from trainlint.lsp.messages import Answer, Fault, Message, Order, Progress, Question
 
 if TYPE_CHECKING:
@@ -57,16 +56,8 @@ class Analysis:
         return None if self._process is None else self._process.pid
 
     def start(self) -> None:
-        """Start the process: by fork where no thread of this one can hold a lock meanwhile, so that it is there at
-        once."""
-        forks = sys.platform == "linux" and threading.active_count() == 1
-        context = multiprocessing.get_context("fork" if forks else "spawn")
-        ours, theirs = context.Pipe()
-        arguments = theirs, ours if forks else None
-        self._process = context.Process(target=_run, args=arguments, name="trainlint analysis")  # type: ignore[attr-defined]
-        self._process.start()
-        theirs.close()
-        self._connection = ours
+        """Start the process. It starts others itself."""
+        self._process, self._connection = start(process_context(), _run, daemon=False)
 
     def listen(self) -> None:
         """Hear what the process says, in the event loop that runs."""
@@ -167,10 +158,8 @@ def _write(connection: Connection, outbox: _Outbox) -> None:
         connection.send(None)
 
 
-def _run(connection: Connection, parents_end: Connection | None) -> None:
+def _run(connection: Connection) -> None:
     """The process. Standard input and output are the editor's; nothing here may touch them."""
-    if parents_end is not None:
-        parents_end.close()
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
     os.dup2(2, 1)

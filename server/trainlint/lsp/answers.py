@@ -62,7 +62,7 @@ def register_code_actions(server: Server) -> None:
 
     @server.feature(types.CODE_ACTION_RESOLVE)
     async def resolve(action: types.CodeAction) -> types.CodeAction:
-        with _outdated_told():
+        with outdated_told():
             action.command = actions.command_of(action)
         if action.command is None:
             action.edit = await _edit(action)
@@ -79,12 +79,12 @@ def register_code_actions(server: Server) -> None:
         return action
 
     async def _edit(action: types.CodeAction) -> types.WorkspaceEdit:
-        with _outdated_told():
+        with outdated_told():
             return await actions.resolved(session, action.data, versioned=server.versions_edits)
 
 
 @contextmanager
-def _outdated_told() -> Iterator[None]:
+def outdated_told() -> Iterator[None]:
     """Tell the client that what it asks for is not, or no longer, on offer."""
     try:
         yield

@@ -8,19 +8,23 @@ import sys
 from typing import Any
 
 from lsprotocol import types
-from pygls.exceptions import JsonRpcContentModified, JsonRpcInvalidParams
+from pygls.exceptions import JsonRpcInvalidParams
 
 from trainlint import __version__
 from trainlint.lsp import actions, hovers
+from trainlint.lsp.answers import outdated_told
 from trainlint.lsp.server import Server
 from trainlint.lsp.session import NO_FOLDER
+
+APPLY_FIX_ALL = "trainlint.applyFixAll"
+DEBUG_INFORMATION = "trainlint.debugInformation"
 
 
 def register_commands(server: Server) -> None:
     """Register the commands."""
     session = server.session
 
-    @server.command("trainlint.applyFixAll")
+    @server.command(APPLY_FIX_ALL)
     async def apply_fix_all(argument: Any = None) -> bool:
         uri = _field(argument, "uri")
         await session.current(uri)
@@ -28,10 +32,8 @@ def register_commands(server: Server) -> None:
         if text is None:
             raise JsonRpcInvalidParams(f"no text is open at {uri}")
         offer = actions.Offer(actions.What.FIX_ALL, uri, text.version)
-        try:
+        with outdated_told():
             edit = await actions.resolved(session, offer.data, versioned=server.versions_edits)
-        except actions.Outdated:
-            raise JsonRpcContentModified("the text changed meanwhile") from None
         if not (edit.changes or edit.document_changes):
             return False
         params = types.ApplyWorkspaceEditParams(edit, label="Fix all safe problems (trainlint)")
@@ -49,7 +51,7 @@ def register_commands(server: Server) -> None:
             server.window_show_message(types.ShowMessageParams(types.MessageType.Info, message))
         return {"code": rule.code, "name": rule.name, "page": page}
 
-    @server.command("trainlint.debugInformation")
+    @server.command(DEBUG_INFORMATION)
     def debug_information() -> dict[str, Any]:
         return {
             "trainlint": __version__,

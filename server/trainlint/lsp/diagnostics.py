@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from trainlint.fixes.edits import Range
 from trainlint.lint.finding import Severity
 from trainlint.lint.result import Reported
 from trainlint.lsp.documents import Documents, OpenText, Units
+from trainlint.lsp.messages import Lines
 from trainlint.semantics.context import Site
 from trainlint.source.positions import Span
 
@@ -28,9 +29,6 @@ _TAGS = {
 }
 BEFORE_BREAKING = "\n(found before the last edits, which do not parse)"
 BEFORE_EDITS = "\n(found before the last edits, which could not be checked)"
-
-Lines = Mapping[tuple[Path, int | None, int], str]
-"""Lines that are not ASCII, by file, cell and row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +54,12 @@ class Placing:
     def __init__(
         self, units: Units, documents: Documents, lines: Lines, changed: Container[Path] = frozenset()
     ) -> None:
-        """`changed` are the files that are open and have changed since what is to be placed was found."""
+        """Prepare for what one check found.
+
+        Args:
+            lines: those that places are in and that are not ASCII.
+            changed: the open files that have changed since.
+        """
         self._units = units
         self._documents = documents
         self._lines = lines

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from lsprotocol import types
 
 from trainlint.fixes.edits import Range, TextEdit, moved
-from trainlint.source.documents import NOTEBOOK, Document, Unreadable, declared_encoding, decode
+from trainlint.source.documents import NOTEBOOK, Document, Unreadable, decode, encoded
 from trainlint.source.positions import LineIndex
 
 MOST_EDITS = 5_000
@@ -125,7 +124,7 @@ class OpenFile(OpenText):
     @property
     def data(self) -> bytes:
         """What the file would be on disk."""
-        return _encoded(self.text)
+        return encoded(self.text)
 
     @property
     def versions(self) -> tuple[int, ...]:
@@ -229,13 +228,3 @@ class Documents:
 
 def is_notebook(path: Path) -> bool:
     return path.suffix == NOTEBOOK
-
-
-def _encoded(text: str) -> bytes:
-    """The bytes that a text would be saved as: in the encoding that it declares, where that can hold it."""
-    data = text.encode("utf-8", "surrogatepass")
-    name = declared_encoding(data)
-    if name is not None:
-        with suppress(LookupError, ValueError):
-            return text.encode(name)
-    return data

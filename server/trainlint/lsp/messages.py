@@ -68,6 +68,8 @@ class RealizeAll:
     number: int = 0
 
 
+Lines = Mapping[tuple[Path, int | None, int], str]
+"""Lines of texts, by file, cell and row."""
 Order = Settle | Drop | Forget
 Question = Check | RealizeFix | RealizeAll
 
@@ -81,9 +83,9 @@ class Checked:
     broken: Mapping[Path, tuple[Reported, ...]] = field(default_factory=dict)
     """What is wrong with the open texts that stopped parsing; what `findings` says of these is about how they were when
     they last did."""
-    lines: Mapping[tuple[Path, int | None, int], str] = field(default_factory=dict)
+    lines: Lines = field(default_factory=dict)
     """Those lines that places are in and that are not ASCII, by file, cell and row: columns depend on them."""
-    broken_lines: Mapping[tuple[Path, int | None, int], str] = field(default_factory=dict)
+    broken_lines: Lines = field(default_factory=dict)
     """Likewise of the places in `broken`, which are in the texts as they are."""
     warnings: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Coroutine, Iterable, Sequence
 from itertools import zip_longest
 from typing import Any
 from uuid import uuid4
@@ -28,6 +28,7 @@ from trainlint.lsp.settings import SECTION, Settings, SettingsError, Start
 
 _LOG = logging.getLogger(__name__)
 _EDITS_BETWEEN = 100
+"""After how many edits what pygls keeps of notifications is let go of."""
 _PATIENCE_S = 10.0
 """How long to wait for what a client should answer at once."""
 _PROGRESS_FROM = 20
@@ -133,7 +134,7 @@ class Server(LanguageServer):
         if workspace and workspace.diagnostics and workspace.diagnostics.refresh_support:
             self.workspace_diagnostic_refresh(None)
 
-    def start_task(self, task: Any) -> None:
+    def start_task(self, task: Coroutine[Any, Any, object]) -> None:
         """Let something run beside the handlers."""
         running = asyncio.ensure_future(task)
         self.tasks.add(running)

@@ -31,9 +31,13 @@ class Settings(_Model):
     select: list[str] | None = None
     """Rules to use in place of those that the configuration selects."""
     extend_select: list[str] | None = None
+    """Rules to use besides those."""
     ignore: list[str] | None = None
+    """Rules not to use."""
     min_confidence: Literal["high", "medium", "low"] | None = None
+    """Leave out findings that are less certain."""
     min_severity: Literal["error", "warning", "info", "hint"] | None = None
+    """Leave out findings that are less severe."""
 
     @classmethod
     def of(cls, given: Any) -> Settings:

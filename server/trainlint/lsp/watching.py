@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from trainlint.lint.watched import Stamp, Watched
+    from trainlint.lint.watched import Watched
     from trainlint.lsp.session import Session
 
 _LOG = logging.getLogger(__name__)
-_QUIET_MS = 50
-"""Changes are told once there was none for this long."""
-_PATIENCE_MS = 1000
-"""Where they never pause that long, they are told after this time all the same."""
 _LOOK_UP_MS = 500
 """How often to look whether the workspace has other folders."""
 
@@ -29,17 +25,19 @@ async def watch(session: Session) -> None:
     except ImportError:
         _LOG.warning("changes on disk are not noticed: the editor does not tell of them, and watchfiles is missing")
         return
+    from trainlint.lint.watched import Watched
+
     # What is told of first is every file, since any may have changed between its first check and now.
-    known: Mapping[Path, Stamp | None] = {}
+    known = Watched(frozenset(), {})
     while True:
         state = _state(session)
         before = await asyncio.to_thread(_survey, session)
         try:
             async for _ in _changes(before, lambda state=state: _state(session) == state):  # type: ignore[misc]
                 now = await asyncio.to_thread(_survey, session)
-                if changed := {path for path, _ in now.files.items() ^ known.items()}:
+                if changed := now.differences(known):
                     session.changed_on_disk(sorted(changed))
-                known = now.files
+                known = now
                 if now.folders != before.folders:
                     break
         except FileNotFoundError:
@@ -80,17 +78,10 @@ async def _changes(watched: Watched, goes_on: Callable[[], bool]) -> AsyncIterat
         return
     from watchfiles import awatch
 
+    from trainlint.lint.watched import MANNER
+
     is_first = True
-    batches = awatch(
-        *watched.folders,
-        watch_filter=None,
-        recursive=False,
-        debounce=_PATIENCE_MS,
-        step=_QUIET_MS,
-        rust_timeout=_LOOK_UP_MS,
-        yield_on_timeout=True,
-        ignore_permission_denied=True,
-    )
+    batches = awatch(*watched.folders, rust_timeout=_LOOK_UP_MS, **MANNER)
     async for batch in batches:
         if not goes_on():
             return

@@ -25,6 +25,7 @@ from trainlint.lsp.messages import (
     Drop,
     Fault,
     Forget,
+    Lines,
     Order,
     Progress,
     Question,
@@ -34,7 +35,7 @@ from trainlint.lsp.messages import (
     Settle,
 )
 from trainlint.report.sources import Sources, placed
-from trainlint.source.documents import decode
+from trainlint.source.documents import decode, is_on_disk
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -87,7 +88,7 @@ class _Worker:
 
     def answer(self, request: Order | Question) -> Answer | None:
         """Do what is asked; a defect is an answer, too."""
-        number = getattr(request, "number", _NOT_ASKED_FOR)
+        number = request.number if isinstance(request, Question) else _NOT_ASKED_FOR
         try:
             return self._answer(request)
         except Exception as error:
@@ -170,20 +171,13 @@ class _Folder:
 
     def _is_saved(self) -> bool:
         """Whether all open texts are what lies on disk."""
-        return all(_on_disk(path) == data for path, data in self._texts.items())
+        return all(is_on_disk(path, data) for path, data in self._texts.items())
 
 
-def _on_disk(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return None
-
-
-def _lines(findings: Iterable[Reported], texts: Mapping[Path, bytes]) -> dict[tuple[Path, int | None, int], str]:
+def _lines(findings: Iterable[Reported], texts: Mapping[Path, bytes]) -> Lines:
     """The lines that places of findings are in, as far as they are not ASCII."""
     sources = Sources(texts)
-    found = {}
+    found: dict[tuple[Path, int | None, int], str] = {}
     for path, cell, row in {place for reported in findings for place in _places(reported)}:
         line = sources.line(path, cell, row)
         if not line.isascii():

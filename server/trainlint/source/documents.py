@@ -7,6 +7,7 @@ import errno
 import os
 import re
 import stat
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -199,6 +200,24 @@ def declared_encoding(body: bytes) -> str | None:
             return None
         start = end.end()
     return None
+
+
+def encoded(text: str) -> bytes:
+    """The bytes that a text would be saved as: in the encoding that it declares, where that is one and can hold it."""
+    data = text.encode("utf-8", "surrogatepass")
+    name = declared_encoding(data)
+    if name is not None:
+        with suppress(LookupError, ValueError):
+            return text.encode(name)
+    return data
+
+
+def is_on_disk(path: Path, data: bytes) -> bool:
+    """Whether a file holds exactly these bytes."""
+    try:
+        return path.read_bytes() == data
+    except OSError:
+        return False
 
 
 def _refuse_binary(data: bytes, body: bytes) -> None:
