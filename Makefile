@@ -47,7 +47,7 @@ test: $(VENV)/.stamp-test node_modules/.stamp ## check formatting, style and typ
 	$(BIN)/python docs/build_pages.py --check
 	npm run --silent check
 	npm run --silent test
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
 .PHONY: vsix
 vsix: $(VENV)/.stamp-package node_modules/.stamp ## build and check the editor extension, dist/*.vsix, for TARGETS

@@ -12,7 +12,7 @@ from trainlint.fixes.recipe import (
     ReplaceExpression,
     RewriteCall,
 )
-from trainlint.lint.finding import Family, Finding
+from trainlint.lint.finding import Family, Finding, Tag
 from trainlint.lint.rule import Rule, invalid, valid
 from trainlint.semantics.project import NameUse, Project
 from trainlint.semantics.vocabulary import GuardKind
@@ -112,6 +112,7 @@ class DeprecatedAmp(Rule):
 
     code, name, family = "TL405", "deprecated-amp", Family.COMPUTE
     fix_class = Applicability.SAFE
+    tag = Tag.DEPRECATED
     torch = ((1, 10), None)
     examples = (
         invalid(

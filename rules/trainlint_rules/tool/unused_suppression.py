@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from trainlint.fixes.recipe import Applicability, Fix, RemoveText
-from trainlint.lint.finding import Family, Finding
+from trainlint.lint.finding import Family, Finding, Tag
 from trainlint.lint.rule import FileRule, invalid, valid
 from trainlint.semantics.context import Site
 
@@ -42,6 +42,7 @@ class UnusedSuppression(FileRule):
 
     code, name, family = "TL003", "unused-suppression", Family.TOOL
     fix_class = Applicability.SAFE
+    tag = Tag.UNNECESSARY
     examples = (
         invalid(
             """

@@ -24,6 +24,15 @@ class Severity(IntEnum):
         return self.name.lower()
 
 
+class Tag(StrEnum):
+    """How an editor may show code that a rule flags."""
+
+    UNNECESSARY = "unnecessary"
+    """Faded: nothing changes if it goes."""
+    DEPRECATED = "deprecated"
+    """Struck out."""
+
+
 class Family(StrEnum):
     """Rule families; the value is the folder in the rule pack, the order that of the codes."""
 
@@ -66,4 +75,4 @@ class Finding:
     fix: Fix | None = None
 
 
-__all__ = ["CANNOT_LINT", "Applicability", "Family", "Finding", "Fix", "RelatedSite", "Severity"]
+__all__ = ["CANNOT_LINT", "Applicability", "Family", "Finding", "Fix", "RelatedSite", "Severity", "Tag"]

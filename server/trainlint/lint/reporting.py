@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from trainlint.fixes.recipe import Fix
-from trainlint.lint.finding import Finding, Severity
+from trainlint.lint.finding import Finding, Severity, Tag
 from trainlint.lint.pages import url_of
 from trainlint.lint.result import Position, Reported, Withheld, order
 from trainlint.lint.rule import FileRule
@@ -160,6 +160,7 @@ class FileReport:
             self.document.within(self.document.place(index.noqa_row(site.row), 0), start.cell).row,
             _url(self._selection, finding),
             start.cell,
+            _tag(self._selection, finding),
         )
 
     def _with_places(self, finding: Finding) -> Finding:
@@ -234,6 +235,11 @@ def tool_finding(selection: Selection, code: str, site: Site, message: str) -> l
 def _url(selection: Selection, finding: Finding) -> str | None:
     rule = selection.registry.find(finding.code)
     return None if rule is None else url_of(rule)
+
+
+def _tag(selection: Selection, finding: Finding) -> Tag | None:
+    rule = selection.registry.find(finding.code)
+    return None if rule is None else rule.tag
 
 
 def strongest(findings: Iterable[Finding]) -> list[Finding]:

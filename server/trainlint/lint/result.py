@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainlint.lint.finding import Finding, Severity
+from trainlint.lint.finding import Finding, Severity, Tag
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -30,6 +30,8 @@ class Reported:
     url: str | None
     """The page of the rule; None where its pack publishes none."""
     cell: int | None = None
+    tag: Tag | None = None
+    """How editors may show the code, besides its severity."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from trainlint.fixes.recipe import Applicability, Fix
-from trainlint.lint.finding import Family, Finding, RelatedSite, Severity
+from trainlint.lint.finding import Family, Finding, RelatedSite, Severity, Tag
 from trainlint.probe.evidence import Evidence, Status, Verdict
 from trainlint.semantics.project import Context, NameUse, Project, Site
 from trainlint.semantics.vocabulary import Confidence
@@ -120,6 +120,8 @@ class Rule:
     """The most that the rule's fix can be; a single finding's fix may be less."""
     default: ClassVar[bool] = True
     """Whether the rule is in the default set."""
+    tag: ClassVar[Tag | None] = None
+    """How editors may show what the rule flags, besides its severity."""
     confirmed_by: ClassVar[str] = ""
     """What confirms a finding at run time, in a phrase; empty where nothing does."""
     torch: ClassVar[tuple[tuple[int, int] | None, tuple[int, int] | None]] = (None, None)

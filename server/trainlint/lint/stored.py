@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 from trainlint.fixes.recipe import Applicability, Fix, Recipe
-from trainlint.lint.finding import Finding, RelatedSite, Severity
+from trainlint.lint.finding import Finding, RelatedSite, Severity, Tag
 from trainlint.lint.result import Position, Reported, Withheld
 from trainlint.semantics.context import Context, Entry, Guard, Site
 from trainlint.semantics.vocabulary import Confidence, Framework, Frequency, GradMode, GuardKind, Known, Region
@@ -38,7 +38,7 @@ _RECORDS: dict[str, type[Any]] = {
 }
 _ENUMS: dict[str, type[Enum]] = {
     enum.__name__: enum
-    for enum in (Applicability, Severity, Confidence, Framework, Frequency, GradMode, GuardKind, Known, Region)
+    for enum in (Applicability, Severity, Confidence, Framework, Frequency, GradMode, GuardKind, Known, Region, Tag)
 }
 _SHARED = (Entry, Context)
 _NOT_STORED = frozenset({"subject"})

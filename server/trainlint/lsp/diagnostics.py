@@ -9,7 +9,7 @@ from pathlib import Path
 from lsprotocol import types
 
 from trainlint.fixes.edits import Range
-from trainlint.lint.finding import Severity
+from trainlint.lint.finding import Severity, Tag
 from trainlint.lint.result import Reported
 from trainlint.lsp.documents import Documents, OpenText, Units
 from trainlint.lsp.messages import Lines
@@ -24,8 +24,8 @@ _SEVERITIES = {
     Severity.HINT: types.DiagnosticSeverity.Hint,
 }
 _TAGS = {
-    "unused-suppression": types.DiagnosticTag.Unnecessary,
-    "deprecated-amp": types.DiagnosticTag.Deprecated,
+    Tag.UNNECESSARY: types.DiagnosticTag.Unnecessary,
+    Tag.DEPRECATED: types.DiagnosticTag.Deprecated,
 }
 BEFORE_BREAKING = "\n(found before the last edits, which do not parse)"
 BEFORE_EDITS = "\n(found before the last edits, which could not be checked)"
@@ -94,7 +94,6 @@ class Placing:
     def _diagnostic(self, reported: Reported, span: types.Range) -> types.Diagnostic:
         finding = reported.finding
         message = f"{finding.message}\n{finding.help}" if finding.help else finding.message
-        tag = _TAGS.get(finding.name)
         return types.Diagnostic(
             range=span,
             message=message,
@@ -102,7 +101,7 @@ class Placing:
             code=finding.code,
             code_description=None if reported.url is None else types.CodeDescription(href=reported.url),
             source=SOURCE,
-            tags=None if tag is None else [tag],
+            tags=None if reported.tag is None else [_TAGS[reported.tag]],
             related_information=list(self._related(reported)) or None,
             data={
                 "name": finding.name,

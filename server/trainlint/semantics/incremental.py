@@ -12,30 +12,25 @@ Whatever does not fit is extracted as a whole; that decides about texts that do 
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import libcst as cst
 
 from trainlint.semantics.brokenness import Reading, read, stands_alone
 from trainlint.semantics.extract import SourceError, collector_off, extract, lower, parse_ast, python_error
-from trainlint.semantics.facts import FunctionSummary, ImportedModule, ModuleFacts
+from trainlint.semantics.facts import ModuleFacts
 from trainlint.semantics.limits import MOST_CHARACTERS
-from trainlint.semantics.lowering import BACKWARD, DEEPEST_CODE, depth_of, dump_block, dump_statement
 from trainlint.semantics.nesting import too_deep
 from trainlint.semantics.parsing import parse_module
+from trainlint.semantics.piece_facts import TooDeepError, Unit, facts_of
 from trainlint.semantics.pieces import (
     Block,
     Extent,
-    Function,
     Piece,
-    everything,
     extent,
     move_block,
     move_items,
     move_pieces,
     moved,
-    scope,
 )
 from trainlint.semantics.piecewise import BLANK, IndivisibleError, Move, PiecewiseLowering, StandIn
 from trainlint.semantics.regions import (
@@ -50,26 +45,6 @@ from trainlint.semantics.regions import (
     untouched_by,
     untouched_twice,
 )
-
-
-class TooDeepError(Exception):
-    """Lowered code nests too deep to be kept."""
-
-
-@dataclass(slots=True)
-class Unit:
-    """What is derived from one piece of the file, while nothing in it changes."""
-
-    lines: list[str] = field(default_factory=list)
-    functions: list[tuple[Function, int]] = field(default_factory=list)
-    """With the row that its places count from, from that of the piece."""
-    imports: list[ImportedModule] = field(default_factory=list)
-    mentions: frozenset[str] = frozenset()
-    starts: bool = False
-    is_known: bool = False
-    summaries: list[FunctionSummary] = field(default_factory=list)
-    row: int = 0
-    """Row that the summaries are for."""
 
 
 class LiveModule:
@@ -96,7 +71,7 @@ class LiveModule:
             with collector_off():
                 try:
                     if self._splice(text):
-                        return _facts(self._root, self._units)
+                        return facts_of(self._root, self._units)
                 except (TooDeepError, RecursionError):
                     self._root = None
         return self._extract(text)
@@ -123,7 +98,7 @@ class LiveModule:
             try:
                 root = PiecewiseLowering(module, text).file(mirror.body)
                 units = [Unit() for _ in root.pieces]
-                facts = _facts(root, units)
+                facts = facts_of(root, units)
             except (IndivisibleError, TooDeepError, RecursionError):
                 pass
             else:
@@ -279,87 +254,6 @@ class LiveModule:
             _grow(step, by)
         if region.path:
             self._units[region.path[0].number].is_known = False
-
-
-# ------------------------------------------------------------------------------------------------------------- facts
-
-
-def _facts(root: Block, units: Sequence[Unit]) -> ModuleFacts:
-    """The facts that the pieces of a file come to; `units` holds what is derived from each.
-
-    Raises:
-        TooDeepError: their code nests too deep.
-    """
-    number, row = 0, 1
-    rows: list[int] = []
-    for piece, unit in zip(root.pieces, units, strict=True):
-        row += piece.lead.rows
-        _refresh(unit, piece, row, number)
-        number += len(unit.functions)
-        rows += [row + offset for offset in piece.offsets]
-        row += piece.size.rows
-    lines = [line for unit in units for line in unit.lines]
-    lines += [function.line for unit in units for function, _ in unit.functions]  # type: ignore[misc]
-    return ModuleFacts(
-        tuple([summary for unit in units for summary in unit.summaries]),
-        tuple(rows),
-        tuple([imported for unit in units for imported in unit.imports]),
-        frozenset().union(*(unit.mentions for unit in units)),
-        any(unit.starts for unit in units),
-        tuple(lines),
-    )
-
-
-def _refresh(unit: Unit, piece: Piece, row: int, number: int) -> None:
-    """Derive anew what has changed, where the piece starts at `row` and its first function is the file's `number`th."""
-    is_known = unit.is_known
-    if not is_known:
-        _learn(unit, piece)
-    renumbered = False
-    for index, (function, _) in enumerate(unit.functions, number):
-        renumbered |= function.number(index)
-    if renumbered or not is_known:
-        _write(unit, piece, renumbered)
-    if unit.row != row or not is_known or renumbered:
-        unit.row = row
-        unit.summaries = [
-            FunctionSummary(".".join(function.names), row + base, function.all_mentions)
-            for function, base in unit.functions
-        ]
-
-
-def _learn(unit: Unit, piece: Piece) -> None:
-    """Collect what is in a piece of the file."""
-    unit.functions, unit.imports = [], []
-    everything(piece.items, 0, unit.functions, unit.imports)
-    mentions = set(piece.mentions)
-    scope(piece.items, mentions)
-    unit.mentions = frozenset(mentions)
-    for function, _ in unit.functions:
-        if function.line is None:
-            inside = set(function.mentions)
-            function.generates = scope(function.items, inside) or function.yields
-            function.all_mentions = frozenset(inside)
-    unit.is_known = True
-
-
-def _write(unit: Unit, piece: Piece, renumbered: bool) -> None:
-    """Write the lines of a piece of the file and its functions that are out of date."""
-    unit.lines = [_checked(dump_statement(statement)) for statement in piece.lowered]
-    if any(BACKWARD in line for line in unit.lines):
-        unit.mentions |= {BACKWARD}
-    unit.starts = any('"__name__"' in line and '"__main__"' in line for line in unit.lines)
-    for function, _ in unit.functions:
-        if function.line is None or (renumbered and function.nests):
-            function.line = _checked(dump_block(function.body))
-            if BACKWARD in function.line:
-                function.all_mentions |= {BACKWARD}
-
-
-def _checked(line: str) -> str:
-    if depth_of(line) > DEEPEST_CODE:
-        raise TooDeepError
-    return line
 
 
 def _is_within_limits(text: str) -> bool:
