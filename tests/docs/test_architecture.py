@@ -16,11 +16,11 @@ MAY_SEE: dict[str, set[str]] = {
     "source": set(),
     "semantics": set(),
     "config": {"source"},
-    "probe": {"semantics"},
+    "probe": {"agent", "semantics"},
     "fixes": {"semantics", "source"},
     "lint": {"config", "fixes", "probe", "semantics", "source"},
     "report": {"fixes", "lint", "probe", "semantics", "source"},
-    "cli": {"config", "fixes", "lint", "lsp", "report", "source"},
+    "cli": {"config", "fixes", "lint", "lsp", "probe", "report", "source"},
     "lsp": {"config", "fixes", "lint", "probe", "report", "semantics", "source"},
     "agent": set(),
 }

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
+from pathlib import Path
 
 from trainlint.fixes.recipe import Applicability, Fix
+from trainlint.probe.evidence import Measurement
 from trainlint.semantics.context import Context, Site
 from trainlint.semantics.vocabulary import Confidence
 
@@ -75,4 +77,27 @@ class Finding:
     fix: Fix | None = None
 
 
-__all__ = ["CANNOT_LINT", "Applicability", "Family", "Finding", "Fix", "RelatedSite", "Severity", "Tag"]
+@dataclass(frozen=True, slots=True)
+class RuntimeFinding:
+    """What only a run shows: it names no line that a rule flagged, and often no line at all."""
+
+    code: str
+    name: str
+    message: str
+    severity: Severity
+    path: Path | None = None
+    row: int | None = None
+    evidence: tuple[Measurement, ...] = ()
+
+
+__all__ = [
+    "CANNOT_LINT",
+    "Applicability",
+    "Family",
+    "Finding",
+    "Fix",
+    "RelatedSite",
+    "RuntimeFinding",
+    "Severity",
+    "Tag",
+]

@@ -9,16 +9,19 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from trainlint.fixes.recipe import Applicability, Fix
-from trainlint.lint.finding import Family, Finding, RelatedSite, Severity, Tag
-from trainlint.probe.evidence import Evidence, Status, Verdict
+from trainlint.lint.finding import Family, Finding, RelatedSite, RuntimeFinding, Severity, Tag
+from trainlint.probe.evidence import Evidence, Measurement, Status, Verdict
 from trainlint.semantics.project import Context, NameUse, Project, Site
 from trainlint.semantics.vocabulary import Confidence
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
+
+    from trainlint.probe.measured import Measured
 
 SECTIONS = (
     "What it does",
@@ -225,3 +228,23 @@ class FileRule(Rule):
             help=help,
             subject=subject,
         )
+
+
+class RuntimeRule(Rule):
+    """A rule about a run rather than about code: the probe reports what it finds in the measurements."""
+
+    family: ClassVar[Family] = Family.RUNTIME
+
+    def check(self, project: Project) -> Iterator[Finding]:
+        """Find nothing: what these rules are about is not in the code."""
+        return iter(())
+
+    def measured(self, run: Measured, evidence: Evidence) -> Iterator[RuntimeFinding]:
+        """Yield a finding for each thing that the measurements show."""
+        raise NotImplementedError
+
+    def shown(
+        self, message: str, *evidence: Measurement, path: Path | None = None, row: int | None = None
+    ) -> RuntimeFinding:
+        """Report what the figures in `evidence` show, at a line where it is about one."""
+        return RuntimeFinding(self.code, self.name, message, self.severity, path, row, evidence)

@@ -1,0 +1,51 @@
+"""The figures that decide what a measurement means: one place, each with its source.
+
+Shares are of the clean steps' wall time. "ours" marks first guesses of this project, to be revised by measurement; the
+numbers 000, 001 and 003 are the articles listed in docs/sources.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """A bound, what it decides, and where it comes from; reports print all three."""
+
+    decides: str
+    value: float
+    unit: str
+    source: str
+
+    def __float__(self) -> float:
+        return self.value
+
+    @property
+    def text(self) -> str:
+        """The bound as reports print it: `20 %`, `50 us`."""
+        if self.unit == "share":
+            return f"{self.value * 100:g} %"
+        return f"{self.value:g} {self.unit}"
+
+
+DATA_WAIT = Threshold("data bound", 0.20, "share", "ours; signature 000, 001")
+HOST_STALL = Threshold("sync bound", 0.10, "share", "ours")
+"""Syncs, print, logging, saving and collection together."""
+MEMCPY = Threshold("transfer bound", 0.20, "share", "001")
+COMMUNICATION_EXPOSED = Threshold("communication bound", 0.15, "share", "001; counting only what is exposed is ours")
+COMMUNICATION_RAW = Threshold("communication, overlapped or not", 0.20, "share", "003")
+LAUNCH_IDLE = Threshold("launch bound: device idle", 0.30, "share", "ours")
+LAUNCH_KERNEL = Threshold("launch bound: median kernel", 50.0, "us", "000")
+COMPUTE_BUSY = Threshold("compute bound", 0.85, "share", "001")
+LOW_POWER = Threshold("low power, of the limit", 0.60, "share", "ours, on 003 (150 of 300 W)")
+MEMORY_HEADROOM = Threshold("memory headroom, peak of the device's memory", 0.50, "share", "ours, on 000 (16 of 40 GB)")
+STRAGGLER = Threshold("straggler, own time above the median rank", 0.10, "share", "ours")
+GC_PAUSES = Threshold("garbage collection", 0.03, "share", "ours")
+FRAGMENTATION_RATIO = Threshold("fragmentation, reserved to allocated at peak", 1.5, "x", "ours")
+FRAGMENTATION_GAP = Threshold("fragmentation, reserved above allocated", float(1 << 30), "B", "ours")
+EFFECTIVE_TOKENS = Threshold("padding waste, real tokens", 0.70, "share", "ours, on 000 (70 % padding)")
+FINDING_COST = Threshold("a finding's cost", 0.02, "share", "ours")
+SHORTEST_GPU_SAMPLING = Threshold("sampling of a GPU's state", 5.0, "s", "NVML averages power over one second")
+EXACT_SAMPLES = Threshold("stack samples for a figure without an interval", 200, "samples", "ours")
+"""A share of about 200 samples is known within 15 %; below it, reports print the interval."""
