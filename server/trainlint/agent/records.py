@@ -47,7 +47,7 @@ TOKENS = 9
 PHASE = 10
 """The agent entered a phase: value is one of `PHASES`."""
 LINE = 11
-"""A flagged line ran for the first time: name of the line."""
+"""A flagged line ran for the first time in a phase: name of the line."""
 TRANSFER = 12
 """A copy between host and device that the host timed: name of the line; value is the bytes."""
 WAIT = 13
@@ -57,9 +57,13 @@ WAIT = 13
 GRADIENTS = 1
 """Gradients were enabled."""
 FIRST = 2
-"""The first batch of a new iterator."""
+"""The first batch of a new iterator: the start is that of making the iterator, so that the start of workers counts."""
 LAST = 4
 """The iterator ended: no batch was delivered."""
+
+# Flags of MEMORY.
+PEAK = 1
+"""The most since the process started, at the end of the clean steps, rather than what is held between two steps."""
 
 CALL_TYPES = (
     "print",
@@ -93,7 +97,8 @@ NOTES = {
     "environment": "variables (those that rules speak about; an unset one stands with an empty value)",
     "files": "paths of the source files that the process has loaded",
     "trace": "path of a Kineto trace, steps (profiled), stack_steps, path of the trace with stacks",
-    "recompilations": "count at the start of the clean steps and at their end, graph_breaks",
+    "recompilations": "start, end (their count at the start and at the end of the clean steps), graph_breaks",
+    "watched": "lines (PATH:ROW) whose runs this process records; a line among them without a LINE record did not run",
     "missing": "what, why",
     "stop": "step at which the agent ended the process, planned",
     "fault": "where, traceback; the agent is off from here on",

@@ -11,13 +11,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from trainlint.probe import thresholds
 from trainlint.semantics.project import Site
 
-CONFIRMED_SHARE = 0.02
-"""A finding is confirmed at this share of the step, unless its rule names its own (FACTS: "a finding's cost")."""
-
-EFFECTIVE_TOKEN_SHARE = 0.70
-"""Padding wastes the step where no more than this share of the tokens is real (FACTS: "padding waste")."""
+CONFIRMED_SHARE = thresholds.FINDING_COST.value
+"""A finding is confirmed at this share of the step, unless its rule names its own."""
 
 
 class Status(StrEnum):
@@ -78,6 +76,8 @@ class StackSamples:
     samples: int
     in_workers: bool
     """Worker time runs beside the step; it costs only as far as the step waits for data."""
+    interval_s: tuple[float, float] | None = None
+    """Where there are too few samples for a figure: between these seconds per step, with 99 % confidence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +94,7 @@ class SyncCount:
 
     calls_per_step: float
     wait_s_per_step: float | None
+    source: Source = Source.AGENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -428,6 +429,6 @@ def judge_padding(evidence: Evidence) -> Verdict:
     if share is None:
         note = "no attention mask or padding id was seen in the batches, so real tokens could not be counted"
         return Verdict(Status.INCONCLUSIVE, note=note)
-    figure = Measurement("real tokens", share, "share", Source.AGENT, EFFECTIVE_TOKEN_SHARE)
-    status = Status.CONFIRMED if share <= EFFECTIVE_TOKEN_SHARE else Status.REFUTED
+    figure = Measurement("real tokens", share, "share", Source.AGENT, thresholds.EFFECTIVE_TOKENS.value)
+    status = Status.CONFIRMED if share <= thresholds.EFFECTIVE_TOKENS.value else Status.REFUTED
     return Verdict(status, evidence=(figure,))

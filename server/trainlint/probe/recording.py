@@ -47,6 +47,10 @@ class Options(Model):
     keep_running: bool = False
     timeout_s: float | None = None
     gpus: list[int] | None = None
+    flops_per_step: float | None = None
+    parameters: int | None = None
+    """With `tokens_per_step`, what the work of a step is reckoned from where operations are not counted."""
+    tokens_per_step: int | None = None
     flagged: list[str] = []
     """`PATH:ROW` of the lines that static findings flag, for the agents to watch."""
 
@@ -223,6 +227,8 @@ class Recording:
     traces: tuple[Path, ...] = ()
     broken: tuple[str, ...] = ()
     """Files, or parts of them, that could not be read."""
+    size_bytes: int = 0
+    """What the folder takes on the disk."""
 
     @property
     def ranks(self) -> tuple[ProcessRecording, ...]:
@@ -271,7 +277,16 @@ def read(folder: Path) -> Recording:
         gpu=tuple(one for one in gpu if isinstance(one, GpuSample)),
         traces=tuple(sorted((folder / "traces").glob("*.json*"))),
         broken=tuple(broken),
+        size_bytes=sum(_occupied(path) for path in folder.rglob("*")),
     )
+
+
+def _occupied(path: Path) -> int:
+    """Bytes on the disk: a ring is a sparse file until its records are written. 0 for what has gone meanwhile."""
+    try:
+        return path.lstat().st_blocks * 512
+    except OSError:
+        return 0
 
 
 def _manifest(folder: Path) -> Manifest:
