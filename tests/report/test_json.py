@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from desk import Desk
@@ -96,10 +97,10 @@ def test_columns_of_edits_count_characters(desk: Desk) -> None:
 
 
 def test_a_verdict_carries_its_evidence(desk: Desk) -> None:
-    reported = desk.report(desk.write("train.py"))
     evidence = (Measurement("sync wait", 12.3, "ms", Source.STACKS),)
     verdict = Verdict(Status.CONFIRMED, 12.3, 0.31, 1.0, evidence, "measured")
-    model = FindingJson.of(reported, View(desk.root), verdict)
+    reported = replace(desk.report(desk.write("train.py")), verdict=verdict)
+    model = FindingJson.of(reported, View(desk.root))
     assert model.model_dump()["verdict"] == {
         "status": "confirmed",
         "ms_per_step": 12.3,
@@ -108,6 +109,8 @@ def test_a_verdict_carries_its_evidence(desk: Desk) -> None:
         "evidence": [{"metric": "sync wait", "value": 12.3, "unit": "ms", "threshold": None, "source": "stacks"}],
         "note": "measured",
     }
+    assert model.verdict is not None
+    assert model.verdict.verdict() == verdict
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trainlint.fixes.recipe import Applicability, Fix
-from trainlint.probe.evidence import Measurement
 from trainlint.semantics.context import Context, Site
 from trainlint.semantics.vocabulary import Confidence
+
+if TYPE_CHECKING:
+    from trainlint.probe.evidence import Measurement
 
 CANNOT_LINT = frozenset({"TL001", "TL002"})
 """The rules that say that a file, or a part of it, cannot be linted: always reported, and silenced by no comment."""

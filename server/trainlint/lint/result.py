@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trainlint.lint.finding import Finding, Severity, Tag
+
+if TYPE_CHECKING:
+    from trainlint.probe.evidence import Verdict
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -32,6 +36,20 @@ class Reported:
     cell: int | None = None
     tag: Tag | None = None
     """How editors may show the code, besides its severity."""
+    verdict: Verdict | None = None
+    """What a run that was measured says about it; None where none speaks about the code as it is."""
+
+    @property
+    def severity(self) -> Severity:
+        """How severe it is: what is confirmed weighs one level more, what is refuted is a hint."""
+        severity = self.finding.severity
+        if self.verdict is None:
+            return severity
+        from trainlint.probe.evidence import Status
+
+        if self.verdict.status is Status.CONFIRMED:
+            return Severity(min(severity + 1, Severity.ERROR))
+        return Severity.HINT if self.verdict.status is Status.REFUTED else severity
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,7 +97,7 @@ class Placing:
         return types.Diagnostic(
             range=span,
             message=message,
-            severity=_SEVERITIES[finding.severity],
+            severity=_SEVERITIES[reported.severity],
             code=finding.code,
             code_description=None if reported.url is None else types.CodeDescription(href=reported.url),
             source=SOURCE,

@@ -12,7 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from trainlint.probe import thresholds
-from trainlint.semantics.project import Site
+from trainlint.semantics.context import Site
 
 CONFIRMED_SHARE = thresholds.FINDING_COST.value
 """A finding is confirmed at this share of the step, unless its rule names its own."""

@@ -13,7 +13,7 @@ def render(result: Result, view: View) -> Iterator[str]:
     style = Style(view.colour)
     for reported in result.findings:
         finding = reported.finding
-        code = style.paint(finding.code, SEVERITY_INK[finding.severity])
+        code = style.paint(finding.code, SEVERITY_INK[reported.severity])
         place = style.paint(view.place(reported), Ink.BOLD)
         yield f"{place}: {code} {finding.name} {printable(finding.message)}\n"
 

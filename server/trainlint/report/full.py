@@ -34,10 +34,10 @@ def render(result: Result, view: View) -> Iterator[str]:
 
 def _heading(reported: Reported, view: View, style: Style) -> Iterator[str]:
     finding = reported.finding
-    code = style.paint(finding.code, SEVERITY_INK[finding.severity])
+    code = style.paint(finding.code, SEVERITY_INK[reported.severity])
     name = style.paint(finding.name, Ink.BOLD)
     yield f"{code} {name}: {printable(finding.message)}"
-    level = f"({finding.severity.label}, {finding.confidence.label} confidence)"
+    level = f"({reported.severity.label}, {finding.confidence.label} confidence)"
     arrow = style.paint("-->", Ink.BLUE)
     yield f" {arrow} {view.place(reported)} {style.paint(level, Ink.FAINT)}"
 
@@ -61,7 +61,7 @@ def _excerpt(reported: Reported, view: View, style: Style) -> Iterator[str]:
         code, underline = _underlined(text, *_flagged_part(reported, row, text))
         number = style.paint(f"{row:>{gutter}}", Ink.BLUE)
         lines.append(f"{number} {bar} {code}".rstrip())
-        carets = style.paint(underline.lstrip(), SEVERITY_INK[reported.finding.severity])
+        carets = style.paint(underline.lstrip(), SEVERITY_INK[reported.severity])
         lines.append(f"{' ' * gutter} {bar} {' ' * (len(underline) - len(underline.lstrip()))}{carets}")
     if lines:
         edge = f"{' ' * gutter} {bar}"

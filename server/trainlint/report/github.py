@@ -25,7 +25,7 @@ def render(result: Result, view: View) -> Iterator[str]:
             **_position(reported, view),
         }
         listed = ",".join(f"{key}={_escape_property(str(value))}" for key, value in properties.items())
-        yield f"::{LEVELS[finding.severity]} {listed}::{_escape(plain_line(reported, view))}\n"
+        yield f"::{LEVELS[reported.severity]} {listed}::{_escape(plain_line(reported, view))}\n"
 
 
 def _position(reported: Reported, view: View) -> dict[str, int]:

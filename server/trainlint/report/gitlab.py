@@ -22,7 +22,7 @@ def render(result: Result, view: View) -> Iterator[str]:
             "description": f"{reported.finding.name}: {reported.finding.message}",
             "check_name": reported.finding.code,
             "fingerprint": identity,
-            "severity": LEVELS[reported.finding.severity],
+            "severity": LEVELS[reported.severity],
             "location": {
                 "path": slashed(reported.path, repository),
                 "positions": _positions(reported, view),

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model
 
 from trainlint.lint.finding import Fix
 from trainlint.lint.result import Position, Reported
-from trainlint.probe.evidence import Verdict
+from trainlint.probe.evidence import Measurement, Source, Status, Verdict
 from trainlint.report.paths import text_of
 from trainlint.report.view import View
 from trainlint.semantics.context import Context, Site
@@ -159,6 +159,19 @@ class VerdictJson(_Model):
             }
         )
 
+    def verdict(self) -> Verdict:
+        """The reverse."""
+        return Verdict(
+            Status(self.status),
+            self.ms_per_step,
+            self.share,
+            self.calls_per_step,
+            tuple(
+                Measurement(one.metric, one.value, one.unit, Source(one.source), one.threshold) for one in self.evidence
+            ),
+            self.note,
+        )
+
 
 class FindingJson(_Model):
     code: str
@@ -180,14 +193,14 @@ class FindingJson(_Model):
     """The page of the rule; null where its pack publishes none."""
 
     @classmethod
-    def of(cls, reported: Reported, view: View, verdict: Verdict | None = None) -> FindingJson:
-        finding = reported.finding
+    def of(cls, reported: Reported, view: View) -> FindingJson:
+        finding, verdict = reported.finding, reported.verdict
         return cls.model_validate(
             {
                 "code": finding.code,
                 "name": finding.name,
                 "message": finding.message,
-                "severity": finding.severity.label,
+                "severity": reported.severity.label,
                 "confidence": finding.confidence.label,
                 "filename": text_of(reported.path),
                 "cell": reported.cell,

@@ -46,7 +46,7 @@ def _case(reported: Reported, view: View) -> Iterator[str]:
     name = f"{finding.code} {finding.name} at {place}"
     yield f"    <testcase name={_attribute(name)} classname={_attribute(group)}>\n"
     message, text = _attribute(finding.message), _attribute(plain_line(reported, view))[1:-1]
-    yield f"      <failure type={_attribute(finding.severity.label)} message={message}>{text}</failure>\n"
+    yield f"      <failure type={_attribute(reported.severity.label)} message={message}>{text}</failure>\n"
     yield "    </testcase>\n"
 
 

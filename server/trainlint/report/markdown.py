@@ -27,7 +27,7 @@ def render(result: Result, view: View) -> Iterator[str]:
         place = _code(view.place(reported))
         code = f"[{finding.code}]({reported.url})" if reported.url else finding.code
         rule = f"{code} {finding.name}"
-        yield f"| {place} | {rule} | {finding.severity.label} | {text} |\n"
+        yield f"| {place} | {rule} | {reported.severity.label} | {text} |\n"
 
 
 def _code(text: str) -> str:

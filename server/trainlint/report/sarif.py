@@ -93,11 +93,11 @@ def _result(reported: Reported, identity: str, index: dict[str, int], view: View
     result: Object = {
         "ruleId": finding.code,
         "ruleIndex": index[finding.code],
-        "level": LEVELS[finding.severity],
+        "level": LEVELS[reported.severity],
         "message": {"text": _message(reported)},
         "locations": [_location(reported, view, base)],
         "partialFingerprints": {"trainlintFinding/v1": identity},
-        "properties": {"confidence": finding.confidence.label, "severity": finding.severity.label},
+        "properties": {"confidence": finding.confidence.label, "severity": reported.severity.label},
     }
     related = _related(reported, view, base)
     if related:
