@@ -1,0 +1,7 @@
+"""Kineto traces of a job, from the probe's own profiler window or recorded by somebody else."""
+
+from trainlint.probe.traces.analysis import analyse
+from trainlint.probe.traces.reading import UnusableTraceError
+from trainlint.probe.traces.trace_analysis import RankTrace, TraceAnalysis
+
+__all__ = ["RankTrace", "TraceAnalysis", "UnusableTraceError", "analyse"]

@@ -1,0 +1,78 @@
+"""From trace files to what they show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from trainlint.probe.traces.collectives import collectives_of, reduction_rounds
+from trainlint.probe.traces.device import dearest_kernels, device_uses
+from trainlint.probe.traces.host import host_requests, launches_of
+from trainlint.probe.traces.operators import (
+    dearest,
+    flops_of,
+    host_parts,
+    own_times,
+    recompilations_of,
+    reduction_share,
+)
+from trainlint.probe.traces.reading import Trace, UnusableTraceError, read
+from trainlint.probe.traces.steps import steps_of, updates_of, window_of
+from trainlint.probe.traces.trace_analysis import RankTrace, TraceAnalysis
+
+
+def analyse(paths: Sequence[Path], roots: Sequence[Path] = ()) -> TraceAnalysis:
+    """Analyse the traces of one run, one file after the other, so that only one is in memory.
+
+    Args:
+        paths: one file for each rank.
+        roots: folders in which relative names of the job's files are looked up, such as its working directory.
+
+    Raises:
+        UnusableTraceError: none of the files is a trace that can be read; the message says why of the first.
+    """
+    ranks: list[RankTrace] = []
+    unreadable: dict[Path, str] = {}
+    first: UnusableTraceError | None = None
+    for path in paths:
+        try:
+            ranks.append(_rank_trace(read(path), roots))
+        except UnusableTraceError as error:
+            unreadable[path] = str(error)
+            first = first or error
+    if not ranks:
+        raise first or UnusableTraceError("no trace was given")
+    ranks.sort(key=lambda rank: (rank.rank is None, rank.rank or 0, rank.path))
+    return TraceAnalysis(tuple(ranks), unreadable)
+
+
+def _rank_trace(trace: Trace, roots: Sequence[Path]) -> RankTrace:
+    steps = steps_of(trace)
+    window = window_of(trace, steps)
+    requests = host_requests(trace, window, roots)
+    operators = own_times(trace, window)
+    return RankTrace(
+        path=trace.path,
+        rank=trace.rank,
+        world_size=trace.world_size,
+        backend=trace.backend,
+        devices=trace.devices,
+        span_s=window[1] - window[0],
+        steps=steps,
+        has_stacks=bool(trace.python),
+        uses=device_uses(trace, window),
+        launches=launches_of(trace, window),
+        waits=requests.waits,
+        copies=requests.copies,
+        fills=requests.fills,
+        collectives=collectives_of(trace, window),
+        reduction_rounds=reduction_rounds(trace, window),
+        updates=sum(1 for update in updates_of(trace) if window[0] <= update.start < window[1]),
+        parts=host_parts(trace, window),
+        operators=dearest(operators),
+        kernels=dearest_kernels(trace, window),
+        reduction_share=reduction_share(operators),
+        flops=flops_of(trace, window),
+        recompilations=recompilations_of(trace, window),
+        skipped=trace.skipped,
+    )

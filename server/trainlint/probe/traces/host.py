@@ -1,0 +1,138 @@
+"""What the host asks of the devices in a trace: launches, waits, copies and fills, by the place that asked."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from trainlint.probe.traces.device import bytes_of, kind_of_copy
+from trainlint.probe.traces.intervals import Span
+from trainlint.probe.traces.reading import Event, Trace
+from trainlint.probe.traces.sites import Origin, origins
+from trainlint.probe.traces.trace_analysis import (
+    CodeSite,
+    Direction,
+    HostMemory,
+    HostWait,
+    Launches,
+    SiteCopies,
+    SiteFills,
+)
+
+_LAUNCH = re.compile(r"Launch\w*Kernel|GraphLaunch|EnqueueKernel|^runFunction", re.IGNORECASE)
+_WAIT = re.compile(r"synchroni[sz]e", re.IGNORECASE)
+_BLOCKING_COPIES = {"cudaMemcpy", "hipMemcpy", "hipMemcpyWithStream"}
+_WAIT_ON_DEVICE = "Stream Wait Event"
+"""One stream waits for another; the host goes on."""
+_BLOCKS_HOST = (Direction.TO_HOST, HostMemory.PAGEABLE)
+"""The call for such a copy returns when it has ended, whatever its name (CUDA: API synchronization behavior)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A call of the host, and the work that it made the device do."""
+
+    call: Event
+    work: Event | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HostRequests:
+    """What the host asked for in the traced steps, by the place that asked; the longest first."""
+
+    waits: tuple[HostWait, ...]
+    copies: tuple[SiteCopies, ...]
+    fills: tuple[SiteFills, ...]
+
+
+def launches_of(trace: Trace, window: Span) -> Launches | None:
+    """The calls within `window` that start kernels; None where there are none."""
+    found = [call.seconds for call in trace.calls if _LAUNCH.search(call.name) and _starts_in(call, window)]
+    return Launches(len(found), median(found) * 1e6, sum(found)) if found else None
+
+
+def host_requests(trace: Trace, window: Span, roots: Sequence[Path]) -> HostRequests:
+    """The requests that the host made within `window`. `roots` are the folders of the job's relative file names."""
+    calls = {correlation: call for call in trace.calls if (correlation := _correlation(call)) is not None}
+    copies = [request for request in _requests(calls, trace.copies) if _starts_in(request.call, window)]
+    fills = [request for request in _requests(calls, trace.fills) if _starts_in(request.call, window)]
+    waits = [request for request in _waits(trace, copies) if _starts_in(request.call, window)]
+    asked = [request.call for request in (*waits, *copies, *fills)]
+    found = iter(origins(trace, asked, roots))
+    return HostRequests(
+        waits=_host_waits([(request, next(found)) for request in waits]),
+        copies=_site_copies([(request, next(found)) for request in copies]),
+        fills=_site_fills([(request, next(found)) for request in fills]),
+    )
+
+
+def _starts_in(event: Event, window: Span) -> bool:
+    return window[0] <= event.start < window[1]
+
+
+def _correlation(event: Event) -> int | str | None:
+    found = event.arguments.get("correlation")
+    return found if isinstance(found, int | str) else None
+
+
+def _requests(calls: Mapping[int | str, Event], works: Sequence[Event]) -> Iterator[_Request]:
+    """Each work of a device with the call that issued it; with itself where the trace does not hold the call."""
+    for work in works:
+        correlation = _correlation(work)
+        call = None if correlation is None else calls.get(correlation)
+        yield _Request(call or work, work)
+
+
+def _waits(trace: Trace, copies: Sequence[_Request]) -> Iterator[_Request]:
+    if not trace.calls:
+        yield from (_Request(wait) for wait in trace.waits if wait.name != _WAIT_ON_DEVICE)
+        return
+    blocking = {id(copy.call) for copy in copies if copy.work and kind_of_copy(copy.work) == _BLOCKS_HOST}
+    threads: dict[tuple[int | str, int | str], list[Event]] = defaultdict(list)
+    for call in trace.calls:
+        if _WAIT.search(call.name) or call.name in _BLOCKING_COPIES or id(call) in blocking:
+            threads[call.process, call.thread].append(call)
+    for calls in threads.values():
+        over = 0.0
+        for call in sorted(calls, key=lambda one: one.start):
+            if call.start >= over:  # a thread is in one wait at a time: what starts within another is a part of it
+                over = call.end
+                yield _Request(call)
+
+
+def _host_waits(waits: Sequence[tuple[_Request, Origin]]) -> tuple[HostWait, ...]:
+    groups: dict[tuple[CodeSite | None, str, str], list[float]] = defaultdict(list)
+    for request, origin in waits:
+        groups[origin.site, origin.operation, request.call.name].append(request.call.seconds)
+    found = [HostWait(*key, len(seconds), sum(seconds), max(seconds)) for key, seconds in groups.items()]
+    return tuple(sorted(found, key=lambda wait: -wait.seconds))
+
+
+def _site_copies(copies: Sequence[tuple[_Request, Origin]]) -> tuple[SiteCopies, ...]:
+    groups: dict[tuple[CodeSite | None, str, Direction, HostMemory], list[_Request]] = defaultdict(list)
+    for request, origin in copies:
+        groups[origin.site, origin.operation, *kind_of_copy(request.work or request.call)].append(request)
+    found = [SiteCopies(*key, len(requests), *_cost(requests)) for key, requests in groups.items()]
+    return tuple(sorted(found, key=lambda copies: -copies.seconds))
+
+
+def _cost(requests: Sequence[_Request]) -> tuple[float, float, int]:
+    """Seconds on the device, seconds in the calls, and bytes."""
+    works = [request.work for request in requests if request.work]
+    host = sum(request.call.seconds for request in requests if request.call is not request.work)
+    return sum(work.seconds for work in works), host, sum(map(bytes_of, works))
+
+
+def _site_fills(fills: Sequence[tuple[_Request, Origin]]) -> tuple[SiteFills, ...]:
+    groups: dict[tuple[CodeSite | None, str], list[_Request]] = defaultdict(list)
+    for request, origin in fills:
+        groups[origin.site, origin.operation].append(request)
+    found = []
+    for (site, operation), requests in groups.items():
+        seconds, _, filled = _cost(requests)
+        found.append(SiteFills(site, operation, len(requests), seconds, filled))
+    return tuple(sorted(found, key=lambda one: -one.seconds))

@@ -1,0 +1,111 @@
+"""What the host's own operators and annotations show: the parts of a step, the dearest operators, compilations."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+
+from trainlint.probe.traces.device import MOST_NAMED
+from trainlint.probe.traces.intervals import Span, total, union
+from trainlint.probe.traces.reading import Event, Trace, number
+from trainlint.probe.traces.steps import OPTIMIZER_STEP
+from trainlint.probe.traces.trace_analysis import HostParts, OperatorTotal
+
+BACKWARD = "autograd::engine::evaluate_function"
+"""How autograd's engine names the operators around each function of a backward pass."""
+_SEQUENCE, _FORWARD_THREAD = "Sequence number", "Fwd thread id"
+_FORWARD = re.compile(r"^(?:#+ )?(?:DistributedDataParallel\.|\w+\.)?forward(?: #+)?$", re.IGNORECASE)
+_MODULE = "nn.Module: "
+_DATA = "enumerate(DataLoader)#"
+_REDUCTIONS = ("aten::mean", "aten::sum")
+_COMPILED = re.compile(r"TorchDynamo|Torch-Compiled|\(dynamo_timed\)")
+_COMPILES = "entire_frame_compile (dynamo_timed)"
+_FLOPS = ("flops", "FLOPs", "Flops")
+
+
+def host_parts(trace: Trace, window: Span) -> HostParts:
+    """The host's time in each part of the steps. Forward is what its annotations say, or else modules, or else the
+    operators that autograd records."""
+    forward = (
+        [event for event in trace.annotations if _FORWARD.match(event.name)]
+        or [event for event in trace.python if event.name.startswith(_MODULE)]
+        or list(forward_operators(trace))
+    )
+    return HostParts(
+        forward_s=_covered(forward, window),
+        backward_s=_covered(backward_operators(trace), window),
+        optimizer_s=_covered([one for one in trace.annotations if one.name.startswith(OPTIMIZER_STEP)], window),
+        data_wait_s=_covered([one for one in trace.annotations if one.name.startswith(_DATA)], window),
+    )
+
+
+def _covered(events: Iterable[Event], window: Span) -> float | None:
+    spans = [(event.start, event.end) for event in events]
+    return total(union(spans, window)) if spans else None
+
+
+def forward_operators(trace: Trace) -> Iterator[Event]:
+    """The operators that autograd recorded on their way forward."""
+    for event in trace.operators:
+        if _SEQUENCE in event.arguments and not number(event.arguments.get(_FORWARD_THREAD)):
+            yield event
+
+
+def backward_operators(trace: Trace) -> list[Event]:
+    """The operators around each function of the backward passes."""
+    return [event for event in trace.operators if event.name.startswith(BACKWARD)]
+
+
+def own_times(trace: Trace, window: Span) -> list[OperatorTotal]:
+    """Each operator's time without that of the operators within it, the dearest first."""
+    seconds: dict[str, float] = defaultdict(float)
+    counts: dict[str, int] = defaultdict(int)
+    low, high = window
+    events = [event for event in trace.operators if low <= event.start < high]
+    events.sort(key=lambda event: (str(event.process), str(event.thread), event.start, -event.end))
+    for _, thread in groupby(events, key=lambda event: (event.process, event.thread)):
+        around: list[Event] = []
+        for event in thread:
+            while around and around[-1].end <= event.start:
+                around.pop()
+            if around:
+                seconds[around[-1].name] -= event.seconds
+            seconds[event.name] += event.seconds
+            counts[event.name] += 1
+            around.append(event)
+    found = [OperatorTotal(name, counts[name], max(0.0, own)) for name, own in seconds.items()]
+    return sorted(found, key=lambda one: (-one.seconds, one.name))
+
+
+def dearest(operators: list[OperatorTotal]) -> tuple[OperatorTotal, ...]:
+    return tuple(operators[:MOST_NAMED])
+
+
+def reduction_share(operators: list[OperatorTotal]) -> float | None:
+    """The weight of means and sums among all operators; None without operators."""
+    everything = sum(one.seconds for one in operators)
+    return sum(one.seconds for one in operators if one.name in _REDUCTIONS) / everything if everything else None
+
+
+def flops_of(trace: Trace, window: Span) -> float | None:
+    """The operations that the profiler counted within `window`; None where it did not count."""
+    low, high = window
+    found = [
+        count
+        for event in trace.operators
+        if low <= event.start < high
+        for name in _FLOPS
+        if (count := number(event.arguments.get(name))) is not None
+    ]
+    return sum(found) if found else None
+
+
+def recompilations_of(trace: Trace, window: Span) -> int | None:
+    """Frames that Dynamo compiled within `window`; None where the trace shows no compiled code."""
+    low, high = window
+    marks = [one for one in (*trace.operators, *trace.annotations) if _COMPILED.search(one.name)]
+    if not marks:
+        return None
+    return sum(1 for mark in marks if mark.name == _COMPILES and low <= mark.start < high)

@@ -1,0 +1,132 @@
+"""Which place in the job's code a call into the driver comes from.
+
+With stacks, every call of a Python function is an event `train.py(12): train_step`, and a call of a built-in one
+`<built-in method item of Tensor object at 0x…>`. The row is where the function begins, or the one it was at when
+profiling began; the call's own row is not in the trace. `torch.profiler` cuts the folders of `sys.path` off the files'
+names, so that a script is named as it stands beside itself and an installed library by its package.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path, PurePath
+
+from trainlint import agent
+from trainlint.probe.traces.reading import Event, Trace
+from trainlint.probe.traces.trace_analysis import CodeSite
+from trainlint.semantics.modules import INSTALLED
+
+_FRAME = re.compile(r"^(?P<path>.+)\((?P<row>\d+)\): (?P<function>.+)$", re.DOTALL)
+_BUILT_IN = re.compile(r"^<(?:built-in (?:method|function)|method|slot wrapper) '?(?P<name>\w+)")
+_AGENT_FILES = frozenset(path.name for path in Path(agent.__file__).parent.glob("*.py")) | {"sitecustomize.py"}
+_LIBRARY_FOLDERS = {"site-packages", "dist-packages"}
+_STANDARD_LIBRARY = re.compile(r"(?:^|[/\\])lib(?:64)?[/\\]python\d\.\d+[/\\]", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a call comes from: the innermost function of the job's own code, and what it called."""
+
+    site: CodeSite | None
+    operation: str
+    """The outermost operator within that function; empty if there is none."""
+    callee: str
+    """The name by which the function called what led here; empty if the trace does not tell."""
+    frame: Event | None
+    """The event of the function."""
+
+
+_Thread = tuple[int | str, int | str]
+_Stack = list[tuple[Event, bool]]
+"""Events around a moment, each with whether it is a call of a Python function rather than an operator."""
+
+NOWHERE = Origin(None, "", "", None)
+
+
+def origins(trace: Trace, calls: Sequence[Event], roots: Sequence[Path]) -> list[Origin]:
+    """Where each of the calls comes from. `roots` are the folders in which relative names of files are looked up."""
+    threads: dict[_Thread, list[int]] = defaultdict(list)
+    for number, call in enumerate(calls):
+        threads[call.process, call.thread].append(number)
+    around: dict[_Thread, list[tuple[Event, bool]]] = defaultdict(list)
+    for events, is_python in ((trace.python, True), (trace.operators, False)):
+        for event in events:
+            if (event.process, event.thread) in threads:
+                around[event.process, event.thread].append((event, is_python))
+    found = [NOWHERE] * len(calls)
+    for thread, numbers in threads.items():
+        for number, stack in _stacks(around[thread], calls, numbers):
+            found[number] = _origin(stack, tuple(roots))
+    return found
+
+
+def _stacks(
+    around: list[tuple[Event, bool]], calls: Sequence[Event], numbers: list[int]
+) -> Iterator[tuple[int, _Stack]]:
+    """The functions and operators around each call of one thread, the outermost first."""
+    around.sort(key=lambda one: (one[0].start, -one[0].end))
+    numbers.sort(key=lambda number: calls[number].start)
+    stack: _Stack = []
+    upcoming = 0
+    for number in numbers:
+        call = calls[number]
+        while upcoming < len(around) and around[upcoming][0].start <= call.start:
+            while stack and stack[-1][0].end <= around[upcoming][0].start:
+                stack.pop()
+            stack.append(around[upcoming])
+            upcoming += 1
+        while stack and stack[-1][0].end <= call.start:
+            stack.pop()
+        yield number, stack
+
+
+def _origin(stack: _Stack, roots: tuple[Path, ...]) -> Origin:
+    for depth in range(len(stack) - 1, -1, -1):
+        event, is_python = stack[depth]
+        site = _site(event.name, roots) if is_python else None
+        if site is not None:
+            inner = stack[depth + 1 :]
+            callee = _callee(inner[0][0].name) if inner and inner[0][1] else ""
+            return Origin(site, _operation(inner), callee, event)
+    return Origin(None, _operation(stack), "", None)
+
+
+def _operation(stack: _Stack) -> str:
+    return next((event.name for event, is_python in stack if not is_python), "")
+
+
+@cache
+def _site(name: str, roots: tuple[Path, ...]) -> CodeSite | None:
+    """The place that a Python event names, if it is in the job's own code."""
+    match = _FRAME.match(name)
+    path = _file_of_job(match["path"], roots) if match else None
+    return None if match is None or path is None else CodeSite(path, int(match["row"]), match["function"], exact=False)
+
+
+@cache
+def _file_of_job(name: str, roots: tuple[Path, ...]) -> Path | None:
+    """The file, if it is neither of the standard library nor installed nor of the probe's agent."""
+    path = PurePath(name)
+    if name.startswith("<") or _STANDARD_LIBRARY.search(name) or _LIBRARY_FOLDERS.intersection(path.parts):
+        return None
+    if path.is_absolute():
+        return Path(path)
+    for root in roots:
+        if (root / path).is_file():
+            return root / path
+    package = path.parts[0].removesuffix(".py")
+    foreign = package in sys.stdlib_module_names or package in INSTALLED or path.name in _AGENT_FILES
+    return None if foreign else Path(path)
+
+
+def _callee(name: str) -> str:
+    """The bare name of the function that an event of Python stands for."""
+    if match := _BUILT_IN.match(name):
+        return match["name"]
+    match = _FRAME.match(name)
+    return match["function"] if match else ""
