@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import json
 import re
 import signal
@@ -272,13 +273,27 @@ def test_an_excluded_name_is_left_out_on_demand(program: Program) -> None:
     assert program("-", "--stdin-filename", "build/a.py", "--force-exclude", stdin=BROKEN).returncode == 0
 
 
+def _wait_until_read(process: subprocess.Popen[bytes], text: bytes) -> None:
+    """Write to the standard input of a program, and return once the program has taken it."""
+    import fcntl
+    import termios
+
+    assert process.stdin is not None
+    process.stdin.write(text)
+    process.stdin.flush()
+    left = array.array("i", [1])
+    while left[0] and process.poll() is None:
+        time.sleep(0.01)
+        fcntl.ioctl(process.stdin, termios.FIONREAD, left)
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="signals end processes differently")
 def test_an_interrupt_ends_the_run_without_a_traceback(program: Program) -> None:
     command = [sys.executable, "-m", "trainlint", "-"]
     with subprocess.Popen(
         command, cwd=program.folder, env=PLAIN, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
-        time.sleep(1.5)
+        _wait_until_read(process, b"# ")
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate()
     assert (process.returncode, errors) == (130, b"")
