@@ -173,9 +173,6 @@ class LineCost(Model):
     calls_per_step: float | None
     in_workers: bool
     source: Literal["agent", "stacks", "kineto"]
-    text: str | None = None
-    """The line as it was when the job ran, without its end: the figure is about this, and no other. None where nobody
-    has it."""
 
 
 class Measured(Model):

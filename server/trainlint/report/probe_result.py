@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Final, Literal, Self
 
 from pydantic import ValidationError
 
-from trainlint.lint.result import Reported
 from trainlint.probe.measured import Measured, Model
 from trainlint.report.json_model import FindingJson, MeasurementJson, PositionJson
+from trainlint.report.paths import text_of
 from trainlint.report.view import View
+from trainlint.source.alignment import row_digests
 
 VERSION: Final = 1
 
@@ -18,20 +21,24 @@ class BrokenResult(Exception):  # noqa: N818
     """A file is no result that this version can read. The message continues a sentence that names the file."""
 
 
-class JudgedJson(FindingJson):
-    """A finding of the code as it was when the job ran."""
+class SourceJson(Model):
+    """A file of the job's own code as it was then. What is said of a row of it holds for that row, wherever it moves,
+    until it is another."""
 
-    text: list[str] | None = None
-    """The rows that the finding is in, as they were then, without their ends: a verdict is about these, and no others.
-    None where nobody has them."""
+    filename: str
+    """Absolute."""
+    rows: list[str]
+    """A digest of each row (`source.alignment`)."""
 
     @classmethod
-    def of(cls, reported: Reported, view: View) -> Self:
-        text = None
-        if view.sources.document(reported.path) is not None:
-            rows = range(reported.location.row, reported.end_location.row + 1)
-            text = [view.sources.line(reported.path, reported.cell, row) for row in rows]
-        return cls.model_validate({**FindingJson.of(reported, view).model_dump(), "text": text})
+    def all(cls, paths: Iterable[Path], view: View) -> list[Self]:
+        """The files among these that can be read, each once."""
+        documents = ((path, view.sources.document(path)) for path in sorted(set(paths)))
+        return [
+            cls(filename=text_of(path), rows=list(row_digests(document.index)))
+            for path, document in documents
+            if document is not None
+        ]
 
 
 class RuntimeFindingJson(Model):
@@ -48,8 +55,10 @@ class RuntimeFindingJson(Model):
 
 class ProbeResult(Measured):
     schema_version: Literal[1] = VERSION
-    findings: list[JudgedJson]
+    findings: list[FindingJson]
     runtime_findings: list[RuntimeFindingJson]
+    sources: list[SourceJson] = []
+    """All files that something is said of."""
 
 
 def read_result(data: bytes) -> ProbeResult:
