@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from trainlint.probe.traces.collectives import collectives_of, reduction_rounds
-from trainlint.probe.traces.device import dearest_kernels, device_uses
+from trainlint.probe.traces.device import dearest_kernels, device_uses, device_work
 from trainlint.probe.traces.host import host_requests, launches_of
 from trainlint.probe.traces.operators import (
     dearest,
@@ -49,7 +49,8 @@ def analyse(paths: Sequence[Path], roots: Sequence[Path] = ()) -> TraceAnalysis:
 def _rank_trace(trace: Trace, roots: Sequence[Path]) -> RankTrace:
     steps = steps_of(trace)
     window = window_of(trace, steps)
-    requests = host_requests(trace, window, roots)
+    requests = host_requests(trace, window, steps, roots)
+    work = device_work(trace, window)
     operators = own_times(trace, window)
     return RankTrace(
         path=trace.path,
@@ -60,7 +61,7 @@ def _rank_trace(trace: Trace, roots: Sequence[Path]) -> RankTrace:
         span_s=window[1] - window[0],
         steps=steps,
         has_stacks=bool(trace.python),
-        uses=device_uses(trace, window),
+        uses=device_uses(trace, work, window),
         launches=launches_of(trace, window),
         waits=requests.waits,
         copies=requests.copies,
@@ -70,7 +71,7 @@ def _rank_trace(trace: Trace, roots: Sequence[Path]) -> RankTrace:
         updates=sum(1 for update in updates_of(trace) if window[0] <= update.start < window[1]),
         parts=host_parts(trace, window),
         operators=dearest(operators),
-        kernels=dearest_kernels(trace, window),
+        kernels=dearest_kernels(work),
         reduction_share=reduction_share(operators),
         flops=flops_of(trace, window),
         recompilations=recompilations_of(trace, window),

@@ -75,7 +75,7 @@ def _backward_passes(trace: Trace, window: Span) -> list[Span]:
     upcoming = 0
     last_end = float("-inf")
     for low, high in backward:
-        while upcoming < len(forward) and forward[upcoming] <= last_end:
+        while upcoming < len(forward) and forward[upcoming] < last_end:
             upcoming += 1
         if not starts or (upcoming < len(forward) and forward[upcoming] < low):
             starts.append(low)

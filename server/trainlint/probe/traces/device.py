@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import median
 
 from trainlint.probe.traces.intervals import Span, overlap, total, union
@@ -27,23 +28,44 @@ _MTIA_DIRECTIONS = {"HOST_TO_DEVICE": Direction.TO_DEVICE, "DEVICE_TO_HOST": Dir
 _HOST_MEMORIES = {"Pageable": HostMemory.PAGEABLE, "Pinned": HostMemory.PINNED}
 
 
-def device_uses(trace: Trace, window: Span) -> tuple[DeviceUse, ...]:
-    """The use of each device within `window`, the one with the most work first."""
+@dataclass(frozen=True, slots=True)
+class DeviceWork:
+    """What devices did for the traced steps, whenever they came to it: a host may be steps ahead of its devices."""
+
+    kernels: list[Event]
+    copies: list[Event]
+    fills: list[Event]
+
+
+def device_work(trace: Trace, window: Span) -> DeviceWork:
+    """The work that the host asked for within `window`; work without a call in the trace counts by its own start."""
+    asked = {call.correlation: call.start for call in trace.calls}
+    asked.pop(None, None)
+    low, high = window
+
+    def belongs(event: Event) -> bool:
+        return low <= asked.get(event.correlation, event.start) < high
+
+    return DeviceWork(*(list(filter(belongs, events)) for events in (trace.kernels, trace.copies, trace.fills)))
+
+
+def device_uses(trace: Trace, work: DeviceWork, window: Span) -> tuple[DeviceUse, ...]:
+    """The use of each device, the one with the most work first: from the start of `window` until the device is through
+    with the steps."""
     names = {device.index: device.name for device in trace.devices}
-    kernels, copies, fills = (
-        _by_device(_within(events, window)) for events in (trace.kernels, trace.copies, trace.fills)
-    )
-    uses = [
-        _use_of(device, names.get(device, ""), window, kernels[device], copies[device], fills[device])
-        for device in sorted({*kernels, *copies, *fills})
-    ]
+    kernels, copies, fills = (_by_device(events) for events in (work.kernels, work.copies, work.fills))
+    uses = []
+    for device in sorted({*kernels, *copies, *fills}):
+        parts = kernels[device], copies[device], fills[device]
+        span = window[0], max(window[1], *(event.end for events in parts for event in events))
+        uses.append(_use_of(device, names.get(device, ""), span, *parts))
     return tuple(sorted(uses, key=lambda use: -use.busy_s))
 
 
-def dearest_kernels(trace: Trace, window: Span) -> tuple[OperatorTotal, ...]:
-    """The kernels that took the most time within `window`."""
+def dearest_kernels(work: DeviceWork) -> tuple[OperatorTotal, ...]:
+    """The kernels that took the most time."""
     groups: dict[str, list[float]] = defaultdict(list)
-    for event in _within(trace.kernels, window):
+    for event in work.kernels:
         groups[event.name].append(event.seconds)
     found = [OperatorTotal(name, len(seconds), sum(seconds)) for name, seconds in groups.items()]
     return tuple(sorted(found, key=lambda one: -one.seconds)[:MOST_NAMED])
@@ -67,11 +89,6 @@ def kind_of_copy(copy: Event) -> tuple[Direction, HostMemory]:
 def bytes_of(event: Event) -> int:
     """How much a copy or a fill moved; 0 where the trace does not say."""
     return max(0, whole(event.arguments, "bytes", "size") or 0)
-
-
-def _within(events: Iterable[Event], window: Span) -> list[Event]:
-    low, high = window
-    return [event for event in events if event.end > low and event.start < high]
 
 
 def _by_device(events: Iterable[Event]) -> Mapping[int, list[Event]]:

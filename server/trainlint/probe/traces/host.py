@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from trainlint.probe.traces.call_rows import with_rows
 from trainlint.probe.traces.device import bytes_of, kind_of_copy
 from trainlint.probe.traces.intervals import Span
 from trainlint.probe.traces.reading import Event, Trace
@@ -21,6 +22,7 @@ from trainlint.probe.traces.trace_analysis import (
     Launches,
     SiteCopies,
     SiteFills,
+    TracedSteps,
 )
 
 _LAUNCH = re.compile(r"Launch\w*Kernel|GraphLaunch|EnqueueKernel|^runFunction", re.IGNORECASE)
@@ -55,14 +57,14 @@ def launches_of(trace: Trace, window: Span) -> Launches | None:
     return Launches(len(found), median(found) * 1e6, sum(found)) if found else None
 
 
-def host_requests(trace: Trace, window: Span, roots: Sequence[Path]) -> HostRequests:
+def host_requests(trace: Trace, window: Span, steps: TracedSteps, roots: Sequence[Path]) -> HostRequests:
     """The requests that the host made within `window`. `roots` are the folders of the job's relative file names."""
-    calls = {correlation: call for call in trace.calls if (correlation := _correlation(call)) is not None}
+    calls = {call.correlation: call for call in trace.calls}
     copies = [request for request in _requests(calls, trace.copies) if _starts_in(request.call, window)]
     fills = [request for request in _requests(calls, trace.fills) if _starts_in(request.call, window)]
     waits = [request for request in _waits(trace, copies) if _starts_in(request.call, window)]
     asked = [request.call for request in (*waits, *copies, *fills)]
-    found = iter(origins(trace, asked, roots))
+    found = iter(with_rows(origins(trace, asked, roots), steps.starts_s))
     return HostRequests(
         waits=_host_waits([(request, next(found)) for request in waits]),
         copies=_site_copies([(request, next(found)) for request in copies]),
@@ -74,16 +76,10 @@ def _starts_in(event: Event, window: Span) -> bool:
     return window[0] <= event.start < window[1]
 
 
-def _correlation(event: Event) -> int | str | None:
-    found = event.arguments.get("correlation")
-    return found if isinstance(found, int | str) else None
-
-
-def _requests(calls: Mapping[int | str, Event], works: Sequence[Event]) -> Iterator[_Request]:
+def _requests(calls: Mapping[int | str | None, Event], works: Sequence[Event]) -> Iterator[_Request]:
     """Each work of a device with the call that issued it; with itself where the trace does not hold the call."""
     for work in works:
-        correlation = _correlation(work)
-        call = None if correlation is None else calls.get(correlation)
+        call = None if work.correlation is None else calls.get(work.correlation)
         yield _Request(call or work, work)
 
 

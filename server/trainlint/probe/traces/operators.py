@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 from trainlint.probe.traces.device import MOST_NAMED
-from trainlint.probe.traces.intervals import Span, total, union
+from trainlint.probe.traces.intervals import Span, overlap, total, union
 from trainlint.probe.traces.reading import Event, Trace, number
 from trainlint.probe.traces.steps import OPTIMIZER_STEP
 from trainlint.probe.traces.trace_analysis import HostParts, OperatorTotal
@@ -33,17 +33,21 @@ def host_parts(trace: Trace, window: Span) -> HostParts:
         or [event for event in trace.python if event.name.startswith(_MODULE)]
         or list(forward_operators(trace))
     )
+    passes = _covered(forward, window)
+    backward = _covered(backward_operators(trace), window)
+    optimizer = _covered([one for one in trace.annotations if one.name.startswith(OPTIMIZER_STEP)], window)
+    data = _covered([one for one in trace.annotations if one.name.startswith(_DATA)], window)
+    others = union([*backward, *optimizer, *data], window)
     return HostParts(
-        forward_s=_covered(forward, window),
-        backward_s=_covered(backward_operators(trace), window),
-        optimizer_s=_covered([one for one in trace.annotations if one.name.startswith(OPTIMIZER_STEP)], window),
-        data_wait_s=_covered([one for one in trace.annotations if one.name.startswith(_DATA)], window),
+        forward_s=total(passes) - overlap(passes, others) if passes else None,
+        backward_s=total(backward) or None,
+        optimizer_s=total(optimizer) or None,
+        data_wait_s=total(data) or None,
     )
 
 
-def _covered(events: Iterable[Event], window: Span) -> float | None:
-    spans = [(event.start, event.end) for event in events]
-    return total(union(spans, window)) if spans else None
+def _covered(events: Iterable[Event], window: Span) -> list[Span]:
+    return union(((event.start, event.end) for event in events), window)
 
 
 def forward_operators(trace: Trace) -> Iterator[Event]:

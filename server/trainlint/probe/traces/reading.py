@@ -12,7 +12,7 @@ import json
 import math
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -45,6 +45,12 @@ class Event(NamedTuple):
     def seconds(self) -> float:
         return self.end - self.start
 
+    @property
+    def correlation(self) -> int | str | None:
+        """What a call and the work that it asked for have in common."""
+        found = self.arguments.get("correlation")
+        return found if isinstance(found, int | str) else None
+
 
 @dataclass
 class Trace:
@@ -70,6 +76,11 @@ class Trace:
     """Synchronizations as the driver reports them, without the host's thread (`cuda_sync`)."""
     skipped: int = 0
     """Events with a time or a duration that is none."""
+
+    @property
+    def timed(self) -> Sequence[list[Event]]:
+        """The lists of what took time on the host or a device."""
+        return self.operators, self.annotations, self.python, self.calls, self.kernels, self.copies, self.fills
 
 
 _LISTS = {
@@ -108,6 +119,8 @@ def read(path: Path) -> Trace:
         trace.rank = int(match[1])
     origin_us = _sort_events(trace, events)
     trace.origin_unix_s = _unix_origin(document, origin_us)
+    if not any(trace.timed):
+        raise UnusableTraceError(f"{path} is no trace of torch.profiler: it holds no event that took time")
     return trace
 
 
@@ -129,7 +142,8 @@ def _document(path: Path, text: str) -> object:
     try:
         return json.loads(text, strict=False)
     except json.JSONDecodeError as error:
-        cut = "is cut off" if error.pos >= len(text.rstrip()) - 1 else "is not JSON"
+        ended = error.pos >= len(text.rstrip()) - 1 or error.msg.startswith("Unterminated string")
+        cut = "is cut off" if ended else "is not JSON"
         raise UnusableTraceError(f"{path} {cut}: {error.msg} in line {error.lineno}, column {error.colno}") from error
     except (ValueError, RecursionError) as error:
         raise UnusableTraceError(f"{path} is no trace of torch.profiler: {str(error).partition(':')[0]}") from error

@@ -39,13 +39,15 @@ class Origin:
     """The name by which the function called what led here; empty if the trace does not tell."""
     frame: Event | None
     """The event of the function."""
+    inner: Event | None
+    """The event within it that led here: of the function or the operator that it called."""
 
 
 _Thread = tuple[int | str, int | str]
 _Stack = list[tuple[Event, bool]]
 """Events around a moment, each with whether it is a call of a Python function rather than an operator."""
 
-NOWHERE = Origin(None, "", "", None)
+NOWHERE = Origin(None, "", "", None, None)
 
 
 def origins(trace: Trace, calls: Sequence[Event], roots: Sequence[Path]) -> list[Origin]:
@@ -92,8 +94,8 @@ def _origin(stack: _Stack, roots: tuple[Path, ...]) -> Origin:
         if site is not None:
             inner = stack[depth + 1 :]
             callee = _callee(inner[0][0].name) if inner and inner[0][1] else ""
-            return Origin(site, _operation(inner), callee, event)
-    return Origin(None, _operation(stack), "", None)
+            return Origin(site, _operation(inner), callee, event, inner[0][0] if inner else None)
+    return Origin(None, _operation(stack), "", None, None)
 
 
 def _operation(stack: _Stack) -> str:

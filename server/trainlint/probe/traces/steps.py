@@ -35,11 +35,8 @@ def window_of(trace: Trace, steps: TracedSteps) -> Span:
     """The traced steps from the first one's start to the last one's end; all of the trace where steps are unknown."""
     if steps.count:
         return steps.starts_s[0], steps.starts_s[-1] + steps.durations_s[-1]
-    lists = (trace.operators, trace.annotations, trace.python, trace.calls, trace.kernels, trace.copies, trace.fills)
-    events = [event for events in lists for event in events]
-    if not events:
-        return 0.0, 0.0
-    return min(event.start for event in events), max(event.end for event in events)
+    starts = min(event.start for events in trace.timed for event in events)
+    return starts, max(event.end for events in trace.timed for event in events)
 
 
 def updates_of(trace: Trace) -> list[Event]:

@@ -91,7 +91,7 @@ class DeviceUse:
     index: int
     name: str
     span_s: float
-    """From the start of the first traced step to the end of the last one."""
+    """From the start of the first traced step until the device is through with the last one."""
     busy_s: float
     """Time with any work at all."""
     compute_s: float
