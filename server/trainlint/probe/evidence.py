@@ -150,11 +150,30 @@ class LoaderEvidence:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryPeak:
+    """The most device memory of a process, as its allocator counts it, in bytes."""
+
+    allocated: float
+    reserved: float
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """A rank that evaluates or saves alone, and how long the others wait for it."""
+
+    rank: int
+    what: str
+    """`evaluates` or `saves`."""
+    waiting_share: float
+    """Of the clean steps' wall time of the rank that waits the longest."""
+
+
+@dataclass(frozen=True, slots=True)
 class Evidence:
     """All that was measured, asked by line."""
 
     step_s: float
-    """Median duration of a clean step."""
+    """Mean duration of a regular clean step, which shares are of; 0 where no step was timed."""
     steps: int
     accelerator: bool
     """Whether the job ran on a device the host can wait for."""
@@ -180,6 +199,15 @@ class Evidence:
     anomaly_mode_share: float | None = None
     """Share of the step in which autograd's anomaly mode records stacks and checks gradients."""
     effective_token_share: float | None = None
+    collection_share: float | None = None
+    """Share of the clean steps in Python's garbage collection."""
+    memory_peak: MemoryPeak | None = None
+    barrier: Barrier | None = None
+    """The rank that the others wait for while it alone evaluates or saves."""
+    files: frozenset[Path] | None = None
+    """The source files that the job loaded; None where that is not known."""
+    predicted: frozenset[Line] = frozenset()
+    """The lines that static findings flag."""
 
     def lines(self, site: Site) -> Iterable[Line]:
         return (Line(site.path, row) for row in range(site.row, site.end_row + 1))

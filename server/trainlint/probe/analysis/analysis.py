@@ -1,0 +1,372 @@
+"""From a recording to what it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from trainlint.agent import records
+from trainlint.probe.analysis import cpu, environment, evaluation, gpu, lines, memory, overhead, ranks, tokens, traced
+from trainlint.probe.analysis.diagnosis import Findings, diagnose
+from trainlint.probe.analysis.loaders import TrainingLoader, training_loader
+from trainlint.probe.analysis.observed import Observed, whole
+from trainlint.probe.analysis.ran import lines_that_ran
+from trainlint.probe.analysis.shares import DATA, CycleParts, Parts, added, parts_by_cycle, shares_of
+from trainlint.probe.analysis.steps import RankSteps
+from trainlint.probe.analysis.timeline import step_points
+from trainlint.probe.evidence import Evidence, Line, LoaderEvidence, RankEvidence, SyncCount
+from trainlint.probe.measured import (
+    Bottleneck,
+    GpuUse,
+    Job,
+    Kernels,
+    LineCost,
+    LoaderUse,
+    Measured,
+    Overlapping,
+    RankUse,
+    Shares,
+    Steps,
+)
+from trainlint.probe.recording import Recording
+
+NO_LOADER = "no training loader delivered a batch in the clean steps"
+NOT_ALONE = "the loader is not run by itself, since that would run the job's own code a second time"
+SHOWN_LINES = 200
+
+
+def analyse(recording: Recording) -> tuple[Measured, Evidence]:
+    """What a recording shows, and the evidence for verdicts. What was not measured is None; `missing` says why."""
+    analysis = _Analysis(Observed.of(recording), traced.traced(recording))
+    return analysis.measured(), analysis.evidence()
+
+
+@dataclass(frozen=True)
+class _Analysis:
+    """Figures that several sections share."""
+
+    observed: Observed
+    traced: traced.Traced = field(default_factory=traced.Traced)
+
+    # -------------------------------------------------------------------------------------------------- the rank shown
+
+    @cached_property
+    def own_times(self) -> tuple[ranks.OwnTime, ...]:
+        return ranks.own_times(self.observed)
+
+    @cached_property
+    def straggler(self) -> tuple[ranks.OwnTime, float] | None:
+        return ranks.straggler(self.own_times)
+
+    @cached_property
+    def shown(self) -> RankSteps | None:
+        """The rank whose steps are shown: one that the others wait for, else the first."""
+        return self.straggler[0].steps if self.straggler is not None else self.observed.first
+
+    @cached_property
+    def parts_by_rank(self) -> Mapping[int, tuple[CycleParts, ...]]:
+        """By process id."""
+        accelerator = self.observed.accelerator
+        return {steps.process.pid: parts_by_cycle(steps, accelerator=accelerator) for steps in self.observed.timed}
+
+    @cached_property
+    def cycles(self) -> tuple[CycleParts, ...]:
+        return self.parts_by_rank.get(self.shown.process.pid, ()) if self.shown is not None else ()
+
+    @cached_property
+    def shares(self) -> tuple[Shares, dict[str, str]]:
+        if self.shown is None:
+            nothing = Shares.model_validate(dict.fromkeys(Shares.model_fields))
+            return nothing, {"shares": "no process of the job trained"}
+        copies_known = not self.observed.accelerator or bool(self.shown.timed(records.TRANSFER))
+        return shares_of(self.shown, added(self.cycles), copies_known=copies_known)
+
+    # --------------------------------------------------------------------------------------------------------- figures
+
+    @cached_property
+    def loader(self) -> TrainingLoader | None:
+        return training_loader(self.shown) if self.shown is not None else None
+
+    @cached_property
+    def kernels(self) -> Kernels | None:
+        return traced.kernels_of(self.traced)
+
+    @cached_property
+    def tokens(self) -> tokens.Tokens | None:
+        return tokens.tokens_of(self.observed.timed)
+
+    @cached_property
+    def calls(self) -> lines.CallCosts:
+        return lines.call_costs(self.observed)
+
+    @cached_property
+    def syncs(self) -> dict[Line, SyncCount]:
+        """As the agent timed them in the clean steps; from the trace what it cannot see."""
+        return {**traced.waits_by_line(self.traced), **lines.sync_counts(self.observed)}
+
+    @cached_property
+    def sampled(self) -> dict[Line, lines.SampledLine]:
+        return lines.sampled_lines(self.observed)
+
+    @cached_property
+    def collection_share(self) -> float | None:
+        """On the rank that collects the most; 0 is known where the agent saw the steps and no collection."""
+        found = [
+            sum(one.duration for one in steps.timed(records.COLLECTION)) / steps.wall_s for steps in self.observed.timed
+        ]
+        return max(found, default=None)
+
+    # ---------------------------------------------------------------------------------------------------- the sections
+
+    def measured(self) -> Measured:
+        manifest = self.observed.recording.manifest
+        uses, gpu_missing = gpu.gpu_uses(self.observed)
+        machine, cpu_missing = cpu.cpu_use(self.observed)
+        costs = tuple(sorted(self._line_costs(), key=lambda one: -(one.ms_per_step or 0.0))[:SHOWN_LINES])
+        missing = {**gpu_missing, **self.shares[1], **self.traced.missing, **dict(self._missing())}
+        if cpu_missing is not None:
+            missing["cpu"] = cpu_missing
+        told = environment.environment_of(self.observed, missing, traced=bool(self.traced.ranks))
+        end = manifest.end
+        return Measured(
+            command=manifest.command,
+            started=manifest.started,
+            environment=told,
+            steps=self._steps(),
+            shares=self.shares[0],
+            overlapping=self._overlapping(),
+            gpu=uses,
+            cpu=machine,
+            kernels=self.kernels,
+            loader=self._loader_use(),
+            bottleneck=self._bottleneck(tuple(uses), tuple(one.memory_total_bytes for one in told.gpus), costs),
+            ranks=self._rank_uses(),
+            job=Job(
+                exit_code=end.exit_code if end is not None else None,
+                signal=end.signal if end is not None else None,
+                stopped_by_probe=end.stopped_by_probe if end is not None else False,
+            ),
+            overhead=overhead.overhead_of(self.observed),
+            timeline=step_points(self.cycles),
+            gpu_timeline=gpu.gpu_points(self.observed),
+            lines=list(costs),
+        )
+
+    def _missing(self) -> Iterator[tuple[str, str]]:
+        steps = self.shown
+        if steps is None:
+            yield "steps", "no process of the job trained"
+        elif steps.missing:
+            yield "steps", steps.missing
+        elif len(steps.cycles) < self.observed.recording.manifest.options.steps:
+            wanted = self.observed.recording.manifest.options.steps
+            yield "steps", f"the job ended after {len(steps.cycles)} of {wanted} clean steps"
+        if steps is not None and steps.note:
+            yield "phases", steps.note
+        if self.loader is None:
+            yield "loader", NO_LOADER
+        else:
+            yield "loader.alone_batch_s", NOT_ALONE
+        if self.tokens is None:
+            yield "steps.tokens_per_s", "no tokens were counted: no attention mask was seen on the CPU"
+        if self.kernels is None:
+            yield "kernels", self._why_no_kernels()
+        if not self.observed.recording.stack_samples:
+            yield "stacks", "no stack was sampled"
+
+    def _why_no_kernels(self) -> str:
+        if not self.observed.accelerator:
+            return "the job ran without an accelerator"
+        return "no trace of the device was recorded" if not self.traced.ranks else "the traces show no work of a device"
+
+    def _steps(self) -> Steps:
+        steps, loader = self.shown, self.loader
+        if steps is None:
+            return Steps(measured=0, warmup=0, median_s=None, p90_s=None)
+        durations = [cycle.duration for cycle in steps.regular]
+        mean = steps.mean_s
+        samples = loader.samples_per_step if loader is not None else None
+        return Steps(
+            measured=len(steps.cycles),
+            warmup=steps.warmup,
+            median_s=steps.median_s,
+            p90_s=gpu.percentile(durations, 0.9) if durations else None,
+            mean_s=mean,
+            samples_per_s=samples * self.observed.world_size / mean if samples is not None and mean else None,
+            tokens_per_s=self.tokens.per_s if self.tokens is not None else None,
+            effective_tokens_per_s=self.tokens.effective_per_s if self.tokens is not None else None,
+            irregular=len(steps.cycles) - len(durations),
+            label=steps.label,
+        )
+
+    def _overlapping(self) -> Overlapping:
+        kernels = self.kernels
+        return Overlapping(
+            communication_exposed=kernels.nccl_exposed_share if kernels is not None else None,
+            gpu_idle=max(0.0, 1.0 - kernels.busy_share) if kernels is not None else None,
+            evaluation=evaluation.evaluation_share(self.shown) if self.shown is not None else None,
+        )
+
+    def _loader_use(self) -> LoaderUse | None:
+        if self.loader is None:
+            return None
+        return LoaderUse(
+            alone_batch_s=None, workers=self.loader.workers, queue_empty_share=self.loader.queue_empty_share
+        )
+
+    def _bottleneck(
+        self, uses: tuple[GpuUse, ...], totals: tuple[int | None, ...], costs: tuple[LineCost, ...]
+    ) -> Bottleneck:
+        steps = self.shown
+        return diagnose(
+            Findings(
+                regular_steps=len(steps.regular) if steps is not None else 0,
+                missing=steps.missing if steps is not None else "no process of the job trained",
+                shares=self.shares[0],
+                accelerator=self.observed.accelerator,
+                kernels=self.kernels,
+                gpus=uses,
+                memory_total_bytes=totals,
+                loader=self.loader,
+                lines=costs,
+                straggler=self.straggler,
+                physical_cores=self.observed.recording.manifest.physical_cores,
+            )
+        )
+
+    def _rank_uses(self) -> list[RankUse]:
+        own = {one.steps.process.pid: one.own_s for one in self.own_times}
+        return [
+            RankUse(
+                rank=steps.rank,
+                median_s=steps.median_s,
+                data_wait=self._parts(steps).share(DATA),
+                own_s=own.get(steps.process.pid),
+            )
+            for steps in self.observed.ranks
+        ]
+
+    def _parts(self, steps: RankSteps) -> Parts:
+        return added(self.parts_by_rank.get(steps.process.pid, ()))
+
+    def _line_costs(self) -> Iterator[LineCost]:
+        """The lines that cost something, without those whose time is another's."""
+        step_s = self._step_s
+        for (line, kind), call in self.calls.by_type.items():
+            what = kind if kind in ("print", "logging", "tracker", "save", "collect") else "call"
+            yield _cost(line, what, call.seconds_per_step, step_s, "agent", calls=call.calls_per_step)
+        for line, sync in self.syncs.items():
+            yield _cost(line, "sync", sync.wait_s_per_step, step_s, sync.source.value, calls=sync.calls_per_step)
+        for line, sampled in self.sampled.items():
+            if sampled.itself_s > 0:
+                yield _cost(
+                    line,
+                    sampled.what,
+                    sampled.itself_s,
+                    step_s,
+                    "stacks",
+                    interval=sampled.itself_interval_s,
+                    in_workers=sampled.within.in_workers,
+                )
+        for line, copy in traced.copies_by_line(self.traced).items():
+            yield _cost(line, "copy", copy.seconds_per_step, step_s, "kineto", calls=copy.calls_per_step)
+
+    @cached_property
+    def _step_s(self) -> float:
+        return (self.shown.mean_s or 0.0) if self.shown is not None else 0.0
+
+    # -------------------------------------------------------------------------------------------------------- evidence
+
+    def evidence(self) -> Evidence:
+        observed = self.observed
+        peaks = [peak for steps in observed.ranks if (peak := memory.peak(steps)) is not None]
+        slopes = [slope for steps in observed.timed if (slope := memory.slope(steps)) is not None]
+        return Evidence(
+            step_s=self._step_s,
+            steps=len(self.shown.cycles) if self.shown is not None else 0,
+            accelerator=observed.accelerator,
+            ran=lines_that_ran(observed),
+            stacks={line: sampled.within for line, sampled in self.sampled.items()},
+            calls=self.calls.by_line,
+            syncs=self.syncs,
+            copies=traced.copies_by_line(self.traced),
+            memsets=traced.memsets_by_line(self.traced),
+            ranks=tuple(self._rank_evidence()),
+            loader=self._loader_evidence(),
+            shares={name: share for name, share in self.shares[0] if share is not None},
+            memory_slope_bytes_per_step=max(slopes, default=None),
+            recompilations=self._recompilations(),
+            evaluation_records_graph=evaluation.records_graph(observed),
+            environment=environment.variables(observed),
+            data_parallel_share=lines.working_share(observed, "data_parallel"),
+            anomaly_mode_share=lines.working_share(observed, "anomaly"),
+            effective_token_share=self.tokens.effective_share if self.tokens is not None else None,
+            collection_share=self.collection_share,
+            memory_peak=memory.largest(peaks),
+            barrier=ranks.barrier(observed),
+            files=environment.loaded_files(observed),
+        )
+
+    def _loader_evidence(self) -> LoaderEvidence | None:
+        wait = self.shares[0].data_wait
+        if self.loader is None or wait is None:
+            return None
+        return LoaderEvidence(
+            data_wait_share=wait,
+            workers=self.loader.workers,
+            queue_empty_share=self.loader.queue_empty_share,
+            epoch_start_s=self.loader.epoch_start_s,
+            steps_per_epoch=self.loader.steps_per_epoch,
+        )
+
+    def _rank_evidence(self) -> Iterator[RankEvidence]:
+        reductions = traced.reductions_by_rank(self.traced)
+        for steps in self.observed.timed:
+            wait = self._parts(steps).share(DATA)
+            yield RankEvidence(
+                rank=steps.rank,
+                step_s=steps.mean_s or 0.0,
+                data_wait_s=(wait or 0.0) * (steps.mean_s or 0.0),
+                batch_digests=ranks.batch_digests(steps),
+                dataset_share=ranks.dataset_share(steps),
+                printed_lines=lines.printed_lines(steps),
+                ddp_unused_parameters=ranks.unused_parameters(steps),
+                reductions_per_update=reductions.get(steps.rank, ranks.reductions_per_update(steps)),
+            )
+
+    def _recompilations(self) -> int | None:
+        """In the clean steps, as the ranks counted them; else in the traced ones."""
+        counts = [
+            end - start
+            for steps in self.observed.timed
+            for note in steps.process.noted("recompilations")
+            if (start := whole(note.get("start"))) is not None and (end := whole(note.get("end"))) is not None
+        ]
+        return max(counts, default=traced.recompilations(self.traced))
+
+
+def _cost(
+    line: Line,
+    what: str,
+    seconds: float | None,
+    step_s: float,
+    source: str,
+    *,
+    calls: float | None = None,
+    interval: tuple[float, float] | None = None,
+    in_workers: bool = False,
+) -> LineCost:
+    return LineCost.model_validate(
+        {
+            "filename": str(line.path),
+            "row": line.row,
+            "what": what,
+            "ms_per_step": None if seconds is None else seconds * 1e3,
+            "interval_ms": None if interval is None else (interval[0] * 1e3, interval[1] * 1e3),
+            "share": seconds / step_s if seconds is not None and step_s > 0 else None,
+            "calls_per_step": calls,
+            "in_workers": in_workers,
+            "source": source,
+        }
+    )

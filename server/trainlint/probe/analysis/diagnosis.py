@@ -1,0 +1,224 @@
+"""What holds the job up, by which figure and threshold, and what to look at in which order.
+
+The order of the advice is that of the articles (000, 003): data supply first, then compute, then communication. A gain
+is never promised: change one thing, measure again, and keep what raises the throughput.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from trainlint.probe import thresholds
+from trainlint.probe.analysis.loaders import TrainingLoader
+from trainlint.probe.analysis.ranks import OwnTime
+from trainlint.probe.measured import Bottleneck, GpuUse, Kernels, LineCost, Shares
+from trainlint.probe.thresholds import Threshold
+
+Kind = Literal["data", "sync", "transfer", "launch", "communication", "compute", "memory", "balanced", "insufficient"]
+ORDER: tuple[Kind, ...] = ("data", "sync", "transfer", "launch", "memory", "compute", "communication")
+"""Of advice, where several things hold the job up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What the diagnosis rests on."""
+
+    regular_steps: int
+    missing: str
+    """Why there are no steps, or too few."""
+    shares: Shares
+    accelerator: bool
+    kernels: Kernels | None
+    gpus: tuple[GpuUse, ...]
+    memory_total_bytes: tuple[int | None, ...]
+    """Of each GPU."""
+    loader: TrainingLoader | None
+    lines: tuple[LineCost, ...]
+    """The dearest first."""
+    straggler: tuple[OwnTime, float] | None
+    physical_cores: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    kind: Kind
+    share: float
+    why: str
+
+
+def diagnose(found: Findings) -> Bottleneck:
+    """The bottleneck: of what reaches its threshold, what takes the most of the step."""
+    fewest = thresholds.FEWEST_STEPS
+    if found.regular_steps < fewest.value:
+        why = found.missing or f"{found.regular_steps} regular steps were timed ({fewest.text} are needed)"
+        return Bottleneck(kind="insufficient", score=0.0, why=[why], next=["Probe more steps: --steps"])
+    reasons = list(_reasons(found))
+    if not reasons:
+        return Bottleneck(
+            kind="balanced", score=0.0, why=list(_why_balanced(found)), next=list(_advice("balanced", found))
+        )
+    first = max(reasons, key=lambda one: one.share)
+    others = [one for one in reasons if one is not first]
+    kinds = {one.kind for one in reasons}
+    advice = [line for kind in ORDER if kind in kinds for line in _advice(kind, found)]
+    return Bottleneck(
+        kind=first.kind,
+        score=first.share,
+        why=[first.why, *(one.why for one in others), *_about_straggler(found)],
+        next=[*advice, AGAIN],
+    )
+
+
+AGAIN = "Change one thing at a time, measure again, and keep what raises the throughput: --compare with this result"
+
+
+def _reasons(found: Findings) -> Iterator[Reason]:
+    """What reaches its threshold. The good state, bound by compute, is one only if nothing else is in the way."""
+    held = [*_host_reasons(found), *(_device_reasons(found) if found.accelerator else ())]
+    yield from held
+    if not held:
+        yield from _good_or_roomy(found)
+
+
+def _host_reasons(found: Findings) -> Iterator[Reason]:
+    wait = found.shares.data_wait
+    if wait is not None and wait >= thresholds.DATA_WAIT.value:
+        yield Reason("data", wait, _told("data wait", wait, thresholds.DATA_WAIT))
+    stall = _stall_that_costs(found)
+    if stall is not None and stall >= thresholds.HOST_STALL.value:
+        what = "syncs, print, logging, saving and garbage collection"
+        yield Reason("sync", stall, _told(what, stall, thresholds.HOST_STALL))
+
+
+def _stall_that_costs(found: Findings) -> float | None:
+    """The host's stalls. A host that waits for a device that is busy loses nothing: only as much counts as the device
+    stands idle."""
+    stall, kernels = found.shares.sync_wait, found.kernels
+    if stall is None or kernels is None:
+        return stall
+    return min(stall, max(0.0, 1.0 - kernels.busy_share))
+
+
+def _device_reasons(found: Findings) -> Iterator[Reason]:
+    kernels = found.kernels
+    if kernels is None:
+        return
+    if kernels.memcpy_share >= thresholds.MEMCPY.value:
+        yield Reason("transfer", kernels.memcpy_share, _told("memcpy", kernels.memcpy_share, thresholds.MEMCPY))
+    exposed, raw = kernels.nccl_exposed_share, kernels.nccl_share
+    if exposed >= thresholds.COMMUNICATION_EXPOSED.value:
+        why = _told("exposed communication", exposed, thresholds.COMMUNICATION_EXPOSED)
+        why += f"; {raw:.0%} with what is overlapped (threshold {thresholds.COMMUNICATION_RAW.text})"
+        yield Reason("communication", exposed, why)
+    idle = max(0.0, 1.0 - kernels.busy_share)
+    waiting = (found.shares.data_wait or 0.0) + (_stall_that_costs(found) or 0.0)
+    unexplained = idle - waiting
+    small = kernels.median_us <= thresholds.LAUNCH_KERNEL.value
+    if unexplained >= thresholds.LAUNCH_IDLE.value and small:
+        why = _told("device idle without a wait for data or a sync", unexplained, thresholds.LAUNCH_IDLE)
+        why += f"; median kernel {kernels.median_us:.0f} us (threshold {thresholds.LAUNCH_KERNEL.text})"
+        yield Reason("launch", unexplained, why)
+
+
+def _good_or_roomy(found: Findings) -> Iterator[Reason]:
+    """Bound by compute; or nothing is in the way and the memory has room for more work at once."""
+    bound = thresholds.COMPUTE_BUSY
+    if not found.accelerator:
+        share = _model_share(found.shares)
+        if share is not None and share >= bound.value:
+            yield Reason("compute", share, _told("forward, backward and optimizer", share, bound))
+        return
+    if found.kernels is not None and found.kernels.busy_share >= bound.value:
+        yield Reason("compute", found.kernels.busy_share, _told("device busy", found.kernels.busy_share, bound))
+        return
+    filled = largest_fill(found.gpus, found.memory_total_bytes)
+    if filled is not None and filled <= thresholds.MEMORY_HEADROOM.value and found.kernels is not None:
+        why = f"peak memory is {filled:.0%} of the device's (threshold {thresholds.MEMORY_HEADROOM.text})"
+        why += f", and the device is busy {found.kernels.busy_share:.0%} of the time"
+        yield Reason("memory", 1.0 - found.kernels.busy_share, why)
+
+
+def largest_fill(gpus: tuple[GpuUse, ...], totals: tuple[int | None, ...]) -> float | None:
+    """Peak memory as a share of the device's, of the fullest one."""
+    known = [
+        gpu.memory_peak_bytes / total
+        for gpu, total in zip(gpus, totals, strict=True)
+        if gpu.memory_peak_bytes is not None and total
+    ]
+    return max(known, default=None)
+
+
+def _model_share(shares: Shares) -> float | None:
+    known = [shares.forward, shares.backward, shares.optimizer]
+    return sum(one for one in known if one is not None) if any(one is not None for one in known) else None
+
+
+def _told(what: str, share: float, bound: Threshold) -> str:
+    return f"{what}: {share:.0%} of the step (threshold {bound.text})"
+
+
+def _why_balanced(found: Findings) -> Iterator[str]:
+    for what, share, bound in (
+        ("data wait", found.shares.data_wait, thresholds.DATA_WAIT),
+        ("host stalls", found.shares.sync_wait, thresholds.HOST_STALL),
+        ("forward, backward and optimizer", _model_share(found.shares), thresholds.COMPUTE_BUSY),
+    ):
+        if share is not None:
+            yield f"{what}: {share:.0%} of the step, below the threshold of {bound.text}"
+    if found.accelerator and found.kernels is None:
+        yield "the device was not traced, so what it did is not known"
+    yield from _about_straggler(found)
+
+
+def _about_straggler(found: Findings) -> Iterator[str]:
+    if found.straggler is not None:
+        slowest, above = found.straggler
+        bound = thresholds.STRAGGLER.text
+        yield f"rank {slowest.steps.rank} takes {above:.0%} longer than the median rank (threshold {bound})"
+
+
+# ------------------------------------------------------------------------------------------------------------- advice
+
+
+def _advice(kind: Kind, found: Findings) -> Iterator[str]:
+    match kind:
+        case "data":
+            yield from _for_data(found)
+        case "sync":
+            yield from _dearest_lines(found, ("sync", "print", "logging", "tracker", "save", "collect"))
+            yield "Read values, print and log every so many steps, on rank 0 only (000)"
+        case "transfer":
+            yield "Pin the loader's memory, copy with non_blocking=True, and create tensors on the device (001)"
+        case "launch":
+            yield "Fuse kernels with torch.compile, or use CUDA graphs (mode='reduce-overhead') (000, 003)"
+        case "memory":
+            yield (
+                "Double the batch: a step that takes 30 % longer is a win, one that takes twice as long is not (000)"
+            )
+        case "compute":
+            yield "The data supply keeps up; what is left is the work itself: mixed precision, torch.compile (001, 003)"
+        case "communication":
+            yield "Reduce once per optimizer step (no_sync), then try bucket_cap_mb of 50 to 100 (000, 003)"
+        case "balanced":
+            yield "Nothing stands out; see the lines that cost the most, and the findings that were confirmed"
+
+
+def _for_data(found: Findings) -> Iterator[str]:
+    loader = found.loader
+    if loader is not None and loader.workers == 0:
+        cores = found.physical_cores
+        half = f": {max(1, cores // 2)} to {max(1, cores * 2 // 3)} here" if cores is not None and cores > 1 else ""
+        yield f"Load with workers, half to two thirds of the physical cores{half} (000)"
+    yield from _dearest_lines(found, ("data",))
+    if loader is not None and loader.workers > 0:
+        yield "Do the work per item once, ahead of training (tokens to Arrow or npy), or on the device (000, 003)"
+
+
+def _dearest_lines(found: Findings, kinds: tuple[str, ...]) -> Iterator[str]:
+    """Where to look first."""
+    dearest = next((line for line in found.lines if line.what in kinds and line.ms_per_step), None)
+    if dearest is not None:
+        where = "of worker time" if dearest.in_workers else "of the step"
+        yield f"Look at {dearest.filename}:{dearest.row}: {dearest.ms_per_step:.3g} ms {where} per step"

@@ -1,0 +1,126 @@
+"""The state of the GPUs while the job trained, from NVML's samples.
+
+A utilization sample of the driver covers up to a second, and power is an average over one: less than five seconds of
+samples say nothing, and are given as not measured. Time in the profiler window does not count.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+
+from trainlint.agent import records
+from trainlint.probe import thresholds
+from trainlint.probe.analysis.observed import Observed
+from trainlint.probe.analysis.steps import Phases, Spans
+from trainlint.probe.measured import GpuPoint, GpuUse
+from trainlint.probe.recording import GpuDevice, GpuSample
+
+TENTH = 0.1
+
+
+def gpu_uses(observed: Observed) -> tuple[list[GpuUse], dict[str, str]]:
+    """The use of each GPU of the job, and why figures are missing."""
+    spans = training_spans(observed)
+    uses: list[GpuUse] = []
+    missing: dict[str, str] = {}
+    for device in _devices_of_job(observed):
+        inside = [one for one in observed.recording.gpu if one.uuid == device.uuid and one.clock in spans]
+        missing |= {f"gpu.{device.index}.{metric}": why for metric, why in device.missing.items()}
+        covered = _covered(inside, spans)
+        if covered < thresholds.SHORTEST_GPU_SAMPLING.value:
+            missing[f"gpu.{device.index}"] = (
+                f"{covered:.1f} s of samples in training, {thresholds.SHORTEST_GPU_SAMPLING.text} are needed; "
+                "probe more steps"
+            )
+            inside = []
+        uses.append(_use(device, inside))
+    return uses, missing
+
+
+def gpu_points(observed: Observed) -> list[GpuPoint]:
+    """All samples of the job's GPUs since the first clean step, for plotting."""
+    origin = next((start for start, _ in observed.clean), None)
+    indices = {device.uuid: device.index for device in _devices_of_job(observed)}
+    if origin is None:
+        return []
+    return [
+        GpuPoint(
+            start_s=one.clock - origin,
+            index=indices[one.uuid],
+            util=one.util,
+            power_w=one.power_w,
+            memory_used_bytes=one.memory_used_bytes,
+        )
+        for one in observed.recording.gpu
+        if one.uuid in indices and one.clock >= origin
+    ]
+
+
+def training_spans(observed: Observed) -> Spans:
+    """When the job trained undisturbed: from the first clean step on, without the profiler window."""
+    steps = observed.first
+    if steps is None or not steps.cycles:
+        return Spans(())
+    start, last = steps.cycles[0].start, max(one.end for one in steps.process.records)
+    windows = Phases(steps.process).spans(records.WINDOW, until=last)
+    spans: list[tuple[float, float]] = []
+    for begin, end in windows:
+        spans.append((start, max(start, begin)))
+        start = max(start, end)
+    return Spans([*spans, (start, max(start, last))])
+
+
+def _devices_of_job(observed: Observed) -> Sequence[GpuDevice]:
+    devices = observed.recording.devices
+    return [device for device in devices if device.used_by_job]
+
+
+def _covered(samples: Sequence[GpuSample], spans: Spans) -> float:
+    """The seconds between the first and the last sample of each stretch."""
+    return sum(
+        max(clocks) - min(clocks)
+        for start, end in spans
+        if (clocks := [one.clock for one in samples if start <= one.clock < end])
+    )
+
+
+def _use(device: GpuDevice, samples: Sequence[GpuSample]) -> GpuUse:
+    util = _known(samples, lambda one: one.util)
+    power = _mean_power(samples)
+    memory = _known(samples, lambda one: one.memory_used_bytes)
+    limit = device.power_limit_w
+    return GpuUse(
+        index=device.index,
+        util_mean=statistics.fmean(util) if util else None,
+        util_p10=percentile(util, TENTH) if util else None,
+        memory_peak_bytes=int(max(memory)) if memory else None,
+        power_mean_w=power,
+        power_share=power / limit if power is not None and limit else None,
+        sm_clock_mean_mhz=_mean(_known(samples, lambda one: one.sm_clock_mhz)),
+        pcie_rx_bytes_per_s=_mean(_known(samples, lambda one: one.pcie_rx_bytes_per_s)),
+        pcie_tx_bytes_per_s=_mean(_known(samples, lambda one: one.pcie_tx_bytes_per_s)),
+        throttle_reasons=sorted({reason for one in samples for reason in one.throttle_reasons}),
+    )
+
+
+def _mean_power(samples: Sequence[GpuSample]) -> float | None:
+    """From the energy counter where the device has one, which misses nothing between samples; else from the samples."""
+    counted = [(one.clock, one.energy_j) for one in samples if one.energy_j is not None]
+    if len(counted) > 1 and counted[-1][0] > counted[0][0] and counted[-1][1] > counted[0][1]:
+        return (counted[-1][1] - counted[0][1]) / (counted[-1][0] - counted[0][0])
+    return _mean(_known(samples, lambda one: one.power_w))
+
+
+def _known(samples: Iterable[GpuSample], metric: Callable[[GpuSample], float | None]) -> list[float]:
+    return [float(value) for one in samples if (value := metric(one)) is not None]
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return statistics.fmean(values) if values else None
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The value that this share of the values does not exceed (nearest rank)."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, max(0, round(share * len(ordered) + 0.5) - 1))]

@@ -1,0 +1,99 @@
+"""What the training loader shows: whether its queue ran empty, how epochs begin, and how many samples a step takes."""
+
+from __future__ import annotations
+
+import statistics
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from trainlint.agent import records
+from trainlint.probe.analysis.observed import names_of, whole
+from trainlint.probe.analysis.steps import RankSteps
+from trainlint.probe.recording import ProcessRecording, Record
+
+Note = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingLoader:
+    """The loader that delivered the most batches with gradients enabled."""
+
+    name: str
+    workers: int
+    batch_size: int | None = None
+    queue_empty_share: float | None = None
+    """Of the batches after an iterator's first, those before which no batch stood ready."""
+    epoch_start_s: float | None = None
+    steps_per_epoch: float | None = None
+    batches_per_step: float | None = None
+    """Its own: another loader may take part in the step."""
+    note: Note = field(default_factory=dict)
+
+    @property
+    def samples_per_step(self) -> float | None:
+        if self.batch_size is None or self.batches_per_step is None:
+            return None
+        return self.batch_size * self.batches_per_step
+
+
+def training_loader(steps: RankSteps) -> TrainingLoader | None:
+    """The training loader of a rank; None if none delivered a batch in its clean steps."""
+    batches = [one for one in steps.timed(records.BATCH) if one.flags & records.GRADIENTS]
+    delivered = [one for one in batches if not one.flags & records.LAST]
+    if not delivered:
+        return None
+    name = Counter(one.name for one in delivered).most_common(1)[0][0]
+    own = [one for one in delivered if one.name == name]
+    note = loader_notes(steps.process).get(name, {})
+    later = [one for one in own if not one.flags & records.FIRST and one.value >= 0]
+    regular = [one for one in steps.timed(records.BATCH, regular_only=True) if one.name == name]
+    count = sum(1 for one in regular if one.flags & records.GRADIENTS and not one.flags & records.LAST)
+    return TrainingLoader(
+        name=name,
+        workers=_workers(note, own),
+        batch_size=whole(note.get("batch_size")),
+        queue_empty_share=sum(1 for one in later if one.value == 0) / len(later) if later else None,
+        epoch_start_s=_epoch_start(own),
+        steps_per_epoch=_steps_per_epoch(steps, name),
+        batches_per_step=count / len(steps.regular) if steps.regular else None,
+        note=note,
+    )
+
+
+def loader_notes(process: ProcessRecording) -> Mapping[str, Note]:
+    """What a process noted of its loaders, by the name that records give them; the last note of a loader counts."""
+    names = names_of(process)
+    return {
+        names.get(identity, str(identity)): note
+        for note in process.noted("loader")
+        if (identity := whole(note.get("name"))) is not None
+    }
+
+
+def _workers(note: Note, own: list[Record]) -> int:
+    said = whole(note.get("workers"))
+    return said if said is not None else int(any(one.value >= 0 for one in own))
+
+
+def _epoch_start(own: list[Record]) -> float | None:
+    starts = [one.duration for one in own if one.flags & records.FIRST]
+    return statistics.median(starts) if starts else None
+
+
+def _steps_per_epoch(steps: RankSteps, name: str) -> float | None:
+    """The median number of cycles between two iterators of the loader; None where no two began in the clean steps."""
+    starts = [
+        one.end
+        for one in steps.process.records
+        if one.kind == records.BATCH and one.name == name and one.flags & records.FIRST
+    ]
+    ends = [cycle.end for cycle in steps.cycles]
+    counts = [
+        bisect_right(ends, after) - bisect_right(ends, before)
+        for before, after in pairwise(sorted(starts))
+        if steps.cycles and steps.cycles[0].start <= before and after <= ends[-1]
+    ]
+    return statistics.median(counts) if counts else None

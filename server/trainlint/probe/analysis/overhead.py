@@ -1,0 +1,35 @@
+"""What the probe itself cost the job and the machine."""
+
+from __future__ import annotations
+
+from trainlint.agent import records
+from trainlint.probe.analysis.observed import Observed
+from trainlint.probe.measured import Overhead
+
+RECORD_S = 1.5e-6
+"""At most what the agent takes for a record: 0.33 us to write it, and the hook around it."""
+LOOKUP_S = 12e-6
+"""Likewise for a record that names a line: 3.5 us for the hook, and up to 8.6 us to look through twenty frames."""
+NAMING_A_LINE = frozenset({records.SYNC, records.CALL, records.TRANSFER, records.WAIT, records.LINE})
+
+
+def overhead_of(observed: Observed) -> Overhead:
+    """The agent's share of the clean steps from its number of records and the most that each costs; the probe's own
+    processes by their CPU time."""
+    manifest = observed.recording.manifest
+    seconds = manifest.end.clock - manifest.clock if manifest.end is not None else 0.0
+    cpu = manifest.probe_cpu_s
+    return Overhead(
+        agent_share=_agent_share(observed),
+        probe_core_share=cpu / seconds if cpu is not None and seconds > 0 else None,
+        recording_bytes=observed.recording.size_bytes or None,
+    )
+
+
+def _agent_share(observed: Observed) -> float | None:
+    shares = []
+    for steps in observed.timed:
+        found = steps.timed(*range(records.BATCH, records.WAIT + 1))
+        cost = sum(LOOKUP_S if one.kind in NAMING_A_LINE else RECORD_S for one in found)
+        shares.append(cost / steps.wall_s)
+    return max(shares, default=None)
