@@ -1,5 +1,5 @@
 """Write what follows from the program: the pages of all built-in rules, their index, the generated parts of the
-reference pages, and the JSON schema of the configuration.
+reference pages, and the JSON schemas of the configuration and of a probe's result.
 
 `build_pages.py` writes it; with `--check` it writes nothing and exits with 1 where a page is missing,
 out of date, or of no rule.
@@ -20,6 +20,7 @@ from trainlint.config import schema
 from trainlint.lint.options import option_schema, option_schemas
 from trainlint.lint.registry import load_registry
 from trainlint.lint.rule import Rule
+from trainlint.report import probe_result
 from trainlint.report.rule_page import page_of
 
 FOLDER = Path(__file__).parent
@@ -50,7 +51,8 @@ def files() -> dict[Path, str]:
     """Text of each file that is generated, or holds a generated part."""
     rules = load_registry(plugins=()).rules.values()
     return {FOLDER / name: text for name, text in build().items()} | {
-        schema.SHIPPED: schema.dump(option_schemas(rules))
+        schema.SHIPPED: schema.dump(option_schemas(rules)),
+        probe_result.SHIPPED: probe_result.schema(),
     }
 
 

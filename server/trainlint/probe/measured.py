@@ -29,6 +29,10 @@ class Environment(Model):
     world_size: int
     sources: list[Literal["agent", "nvml", "psutil", "kineto", "stacks"]]
     missing: dict[str, str]
+    host: str | None = None
+    """Name of the machine, by which a comparison knows whether two results are of the same one."""
+    cores: int | None = None
+    """Logical cores of the machine."""
 
 
 class Steps(Model):

@@ -9,6 +9,7 @@ from trainlint.lint.finding import Severity
 from trainlint.lint.result import Reported, Result
 from trainlint.report.fingerprint import fingerprints
 from trainlint.report.paths import repository_root, slashed
+from trainlint.report.verdicts import phrase
 from trainlint.report.view import View
 
 LEVELS = {Severity.ERROR: "critical", Severity.WARNING: "major", Severity.INFO: "minor", Severity.HINT: "info"}
@@ -19,7 +20,7 @@ def render(result: Result, view: View) -> Iterator[str]:
     identities = fingerprints(result.findings, view, repository)
     issues = [
         {
-            "description": f"{reported.finding.name}: {reported.finding.message}",
+            "description": _description(reported),
             "check_name": reported.finding.code,
             "fingerprint": identity,
             "severity": LEVELS[reported.severity],
@@ -31,6 +32,11 @@ def render(result: Result, view: View) -> Iterator[str]:
         for reported, identity in zip(result.findings, identities, strict=True)
     ]
     yield json.dumps(issues, indent=2, ensure_ascii=False) + "\n"
+
+
+def _description(reported: Reported) -> str:
+    verdict = "" if reported.verdict is None else f" [{phrase(reported.verdict)}]"
+    return f"{reported.finding.name}: {reported.finding.message}{verdict}"
 
 
 def _positions(reported: Reported, view: View) -> dict[str, dict[str, int]]:

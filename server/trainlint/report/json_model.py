@@ -126,6 +126,22 @@ class MeasurementJson(_Model):
     threshold: float | None
     source: Literal["agent", "stacks", "kineto", "nvml", "psutil"]
 
+    @classmethod
+    def of(cls, one: Measurement) -> MeasurementJson:
+        return cls.model_validate(
+            {
+                "metric": one.metric,
+                "value": one.value,
+                "unit": one.unit,
+                "threshold": one.threshold,
+                "source": one.source.value,
+            }
+        )
+
+    def measurement(self) -> Measurement:
+        """The reverse."""
+        return Measurement(self.metric, self.value, self.unit, Source(self.source), self.threshold)
+
 
 class VerdictJson(_Model):
     """What a probe of the running job says about the finding."""
@@ -145,16 +161,7 @@ class VerdictJson(_Model):
                 "ms_per_step": verdict.ms_per_step,
                 "share": verdict.share,
                 "calls_per_step": verdict.calls_per_step,
-                "evidence": [
-                    {
-                        "metric": measurement.metric,
-                        "value": measurement.value,
-                        "unit": measurement.unit,
-                        "threshold": measurement.threshold,
-                        "source": measurement.source.value,
-                    }
-                    for measurement in verdict.evidence
-                ],
+                "evidence": [MeasurementJson.of(one) for one in verdict.evidence],
                 "note": verdict.note,
             }
         )
@@ -166,9 +173,7 @@ class VerdictJson(_Model):
             self.ms_per_step,
             self.share,
             self.calls_per_step,
-            tuple(
-                Measurement(one.metric, one.value, one.unit, Source(one.source), one.threshold) for one in self.evidence
-            ),
+            tuple(one.measurement() for one in self.evidence),
             self.note,
         )
 

@@ -1,13 +1,20 @@
-"""The JSON of a probe's result: what was measured, the findings with their verdicts, and what only a run shows."""
+"""The JSON of a probe's result: what was measured, the findings with their verdicts, and what only a run shows.
+
+`probe.schema.json` beside this file is its published schema, which `docs/build_pages.py` writes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, Literal, Self
 
 from pydantic import ValidationError
 
+from trainlint.lint.finding import RuntimeFinding
+from trainlint.lint.pages import DOCUMENTATION
+from trainlint.lint.result import Reported
 from trainlint.probe.measured import Measured, Model
 from trainlint.report.json_model import FindingJson, MeasurementJson, PositionJson
 from trainlint.report.paths import text_of
@@ -15,6 +22,7 @@ from trainlint.report.view import View
 from trainlint.source.alignment import row_digests
 
 VERSION: Final = 1
+SHIPPED = Path(__file__).with_name("probe.schema.json")
 
 
 class BrokenResult(Exception):  # noqa: N818
@@ -52,13 +60,67 @@ class RuntimeFindingJson(Model):
     location: PositionJson | None
     evidence: list[MeasurementJson]
 
+    @classmethod
+    def of(cls, finding: RuntimeFinding) -> Self:
+        return cls.model_validate(
+            {
+                "code": finding.code,
+                "name": finding.name,
+                "message": finding.message,
+                "severity": finding.severity.label,
+                "filename": None if finding.path is None else text_of(finding.path),
+                "location": None if finding.row is None else PositionJson(row=finding.row, column=1),
+                "evidence": [MeasurementJson.of(one) for one in finding.evidence],
+            }
+        )
 
-class ProbeResult(Measured):
+
+class _Versioned(Model):
+    """Comes first in the JSON, so that a reader knows what follows."""
+
     schema_version: Literal[1] = VERSION
+
+
+class ProbeResult(Measured, _Versioned):
+    """What `trainlint probe` measured, and what it says of each finding."""
+
     findings: list[FindingJson]
     runtime_findings: list[RuntimeFindingJson]
     sources: list[SourceJson] = []
     """All files that something is said of."""
+
+    @classmethod
+    def of(cls, run: Measured, judged: Sequence[Reported], runtime: Sequence[RuntimeFinding], view: View) -> Self:
+        """Join what was measured with the findings, each of which carries its verdict."""
+        paths = {reported.path for reported in judged} | {Path(line.filename) for line in run.lines}
+        paths |= {finding.path for finding in runtime if finding.path is not None}
+        return cls.model_validate(
+            {
+                **{name: getattr(run, name) for name in Measured.model_fields},
+                "findings": [FindingJson.of(reported, view) for reported in judged],
+                "runtime_findings": [RuntimeFindingJson.of(finding) for finding in runtime],
+                "sources": SourceJson.all(paths, view),
+            }
+        )
+
+    def row_digest(self, filename: str, row: int) -> str | None:
+        """The digest of a row as it was when the job ran; None where nobody has it."""
+        rows = next((source.rows for source in self.sources if source.filename == filename), [])
+        return rows[row - 1] if 0 < row <= len(rows) else None
+
+
+def to_json(result: ProbeResult) -> str:
+    """The text of a result file."""
+    return result.model_dump_json(indent=2) + "\n"
+
+
+def schema() -> str:
+    """The text of the published schema."""
+    head = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"{DOCUMENTATION}probe.schema.json",
+    }
+    return json.dumps(head | ProbeResult.model_json_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
 def read_result(data: bytes) -> ProbeResult:

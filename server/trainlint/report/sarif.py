@@ -14,8 +14,10 @@ from trainlint.lint.registry import load_registry
 from trainlint.lint.result import Position, Reported, Result
 from trainlint.lint.rule import Rule
 from trainlint.report.fingerprint import fingerprints
+from trainlint.report.json_model import VerdictJson
 from trainlint.report.paths import encodable, repository_root, uri_of
 from trainlint.report.rule_page import page_of
+from trainlint.report.verdicts import phrase
 from trainlint.report.view import View
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
@@ -97,7 +99,7 @@ def _result(reported: Reported, identity: str, index: dict[str, int], view: View
         "message": {"text": _message(reported)},
         "locations": [_location(reported, view, base)],
         "partialFingerprints": {"trainlintFinding/v1": identity},
-        "properties": {"confidence": finding.confidence.label, "severity": reported.severity.label},
+        "properties": _properties(reported),
     }
     related = _related(reported, view, base)
     if related:
@@ -108,6 +110,13 @@ def _result(reported: Reported, identity: str, index: dict[str, int], view: View
     return result
 
 
+def _properties(reported: Reported) -> Object:
+    properties: Object = {"confidence": reported.finding.confidence.label, "severity": reported.severity.label}
+    if reported.verdict is not None:
+        properties["verdict"] = VerdictJson.of(reported.verdict).model_dump()
+    return properties
+
+
 def _message(reported: Reported) -> str:
     finding = reported.finding
     sentences = [finding.message]
@@ -115,6 +124,9 @@ def _message(reported: Reported) -> str:
         sentences[0] = f"cell {reported.cell}, row {reported.location.row}: {finding.message}"
     if finding.context is not None:
         sentences.append(f"It {finding.context.why}")
+    if reported.verdict is not None:
+        verdict = phrase(reported.verdict)
+        sentences.append(verdict[0].upper() + verdict[1:])
     if finding.help:
         sentences.append(finding.help[0].upper() + finding.help[1:])
     return encodable("".join(f"{sentence.rstrip('.')}. " for sentence in sentences).rstrip())

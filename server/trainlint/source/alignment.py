@@ -18,10 +18,11 @@ _DIGEST_BYTES = 8
 
 def row_digests(index: LineIndex) -> tuple[str, ...]:
     """A digest of each row of a text, spacing included, line ends not."""
-    return tuple(_digest(index.line(row)) for row in range(1, index.rows + 1))
+    return tuple(row_digest(index.line(row)) for row in range(1, index.rows + 1))
 
 
-def _digest(line: str) -> str:
+def row_digest(line: str) -> str:
+    """The digest of one row, given without its end."""
     return blake2b(line.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).hexdigest()
 
 
