@@ -47,6 +47,16 @@ def add_configuration(options: argparse._ActionsContainer) -> None:
     options.add_argument("--isolated", action="store_true", help="ignore all configuration files")
 
 
+def add_path_map(options: argparse._ActionsContainer) -> None:
+    options.add_argument(
+        "--path-map",
+        action="append",
+        default=[],
+        metavar="REMOTE=LOCAL",
+        help="a folder of the machine where the job ran, and the one that stands for it here",
+    )
+
+
 class VerbParser(argparse.ArgumentParser):
     """The parser of one verb. Mistakes end the program with status 2 and a message that names the nearest option."""
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from trainlint.cli.baselines import Rewriting, Saved
     from trainlint.cli.changed import ChangedLines
     from trainlint.lint.result import Result
+    from trainlint.lint.verdicts import Verdicts
     from trainlint.report.baseline import Baseline, Known
 
 STDIN_NAME = Path("stdin.py")
@@ -53,7 +54,7 @@ def _watch(arguments: CheckArguments) -> NoReturn:
         return run.written
 
     paths = [Path(path) for path in arguments.paths]
-    inputs = [file for file in (arguments.baseline,) if file is not None]
+    inputs = [file for file in (arguments.baseline, arguments.evidence) if file is not None]
     Watch(lint, paths, arguments.options(), inputs, quiet=arguments.quiet).run()
 
 
@@ -101,6 +102,8 @@ class _Run:
         self.saved: Saved | None = None
         """What became of the baseline that was there."""
         self.changed: ChangedLines | None = None
+        self.verdicts: Verdicts | None = None
+        """What the evidence says."""
         self.stale: Counter[Known] = Counter()
         """What of the baseline was not found when the files were last linted."""
         self.known = 0
@@ -136,8 +139,12 @@ class _Run:
         if arguments.output_file is not None:
             from trainlint.cli.overwriting import require_own
 
-            inputs = [file for file in (arguments.config_file, arguments.baseline) if file is not None]
-            require_own(arguments.output_file, [*self.paths, *inputs])
+            inputs = (arguments.config_file, arguments.baseline, arguments.evidence)
+            require_own(arguments.output_file, [*self.paths, *(file for file in inputs if file is not None)])
+        if arguments.evidence is not None:
+            from trainlint.cli.evidence import load_verdicts
+
+            self.verdicts = load_verdicts(arguments.evidence, arguments.path_map)
         if arguments.baseline is not None:
             from trainlint.cli.baselines import load
 
@@ -168,7 +175,7 @@ class _Run:
 
         arguments = self.arguments
         with progress_bar(wanted=not arguments.quiet) as tell:
-            result = self._without_known(check(self.paths, arguments.options(texts, tell)), texts)
+            result = self._without_known(check(self.paths, arguments.options(texts, tell, self.verdicts)), texts)
         if self.changed is None:
             return result
         # What is withheld is counted by file, so how much of it lies on changed lines is not known.

@@ -8,13 +8,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainlint.cli.arguments import CommaSeparated, VerbParser, add_colour, add_configuration, positive
+from trainlint.cli.arguments import (
+    CommaSeparated,
+    VerbParser,
+    add_colour,
+    add_configuration,
+    add_path_map,
+    positive,
+)
 from trainlint.cli.failure import Failure
 from trainlint.report.formats import FORMATS, Format
 
 if TYPE_CHECKING:
     from trainlint.cli.progress import Tell
     from trainlint.lint.check_options import CheckOptions
+    from trainlint.lint.verdicts import Verdicts
 
 STANDARD_INPUT = "-"
 LEVELS = ("hint", "info", "warning", "error")
@@ -45,6 +53,10 @@ class CheckArguments:
     write_baseline: Path | None
     changed_since: str | None
     """A git revision."""
+    evidence: Path | None
+    """The result of a probe."""
+    path_map: tuple[str, ...]
+    """Each `REMOTE=LOCAL`."""
     format: Format
     output_file: Path | None
     statistics: bool
@@ -61,12 +73,18 @@ class CheckArguments:
     colour: str
     """"auto", "always" or "never"."""
 
-    def options(self, texts: Mapping[Path, bytes] | None = None, tell: Tell | None = None) -> CheckOptions:
+    def options(
+        self,
+        texts: Mapping[Path, bytes] | None = None,
+        tell: Tell | None = None,
+        verdicts: Verdicts | None = None,
+    ) -> CheckOptions:
         """What they mean to the engine.
 
         Args:
             texts: what stands in for what is on disk, by path.
             tell: is told how far the run is.
+            verdicts: what `evidence` says about the findings.
         """
         from trainlint.lint.check_options import CheckOptions
 
@@ -81,6 +99,7 @@ class CheckArguments:
             jobs=self.jobs,
             min_severity=self.min_severity,
             texts=texts or {},
+            verdicts=verdicts,
             verbose=self.verbose,
             timings=self.verbose,
             progress=tell,
@@ -117,6 +136,8 @@ def parse(words: Sequence[str]) -> CheckArguments:
         _check_suppressions(found)
     if found.write_baseline is not None:
         _check_baseline(found)
+    if found.path_map and found.evidence is None:
+        raise Failure("`--path-map` says what the paths in a probe's result mean; give that with `--evidence FILE`")
     if found.watch:
         _check_watch(found, paths)
     config_file, overrides = _configuration(found.config, found.isolated)
@@ -136,6 +157,8 @@ def parse(words: Sequence[str]) -> CheckArguments:
         baseline=found.baseline,
         write_baseline=found.write_baseline,
         changed_since=found.changed_since,
+        evidence=found.evidence,
+        path_map=tuple(found.path_map),
         format=FORMATS[found.output_format],
         output_file=found.output_file,
         statistics=found.statistics,
@@ -161,6 +184,7 @@ def parser() -> VerbParser:
     _add_selection(verb.add_argument_group("which findings"))
     _add_fixing(verb.add_argument_group("fixing"))
     _add_adoption(verb, verb.add_argument_group("adoption"))
+    _add_evidence(verb.add_argument_group("evidence of a run"))
     _add_output(verb.add_argument_group("output"))
     _add_files(verb.add_argument_group("configuration and files"))
     return verb
@@ -189,6 +213,17 @@ def _add_adoption(verb: VerbParser, group: argparse._ArgumentGroup) -> None:
     group.add_argument("--write-baseline", type=Path, metavar="FILE", help="list all that is found in this file")
     group.add_argument("--baseline", type=Path, metavar="FILE", help="leave out what this file lists")
     group.add_argument("--changed-since", metavar="REV", help="show findings on lines changed since this git revision")
+
+
+def _add_evidence(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--evidence",
+        type=Path,
+        metavar="FILE",
+        help="join the verdicts of this result of a probe: what it confirms weighs one level more, what it "
+        "refutes becomes a hint",
+    )
+    add_path_map(group)
 
 
 def _add_output(group: argparse._ArgumentGroup) -> None:

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from trainlint.lint.verdicts import Verdicts
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,8 @@ class CheckOptions:
     """Leave out findings below this level: "hint", "info", "warning" or "error"."""
     texts: Mapping[Path, bytes] = field(default_factory=dict)
     """Content that stands in for what is on disk, by absolute path: standard input, open documents."""
+    verdicts: Verdicts | None = None
+    """What runs that were measured say about the findings."""
     verbose: bool = False
     """Whether internal errors carry their traceback."""
     timings: bool = False

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trainlint.lint.cache import FOLDER, Cache
 from trainlint.lint.check_options import CheckOptions
@@ -20,7 +21,7 @@ from trainlint.lint.extraction import Extraction
 from trainlint.lint.governing import Governance
 from trainlint.lint.packs import Pack, fingerprint, installation_state, installed_packs
 from trainlint.lint.projects import ProjectFiles
-from trainlint.lint.result import Result, order
+from trainlint.lint.result import Reported, Result, order
 from trainlint.source.discovery import (
     absolute,
     context_files,
@@ -30,6 +31,9 @@ from trainlint.source.discovery import (
     project_root,
     scripts_in,
 )
+
+if TYPE_CHECKING:
+    from trainlint.source.documents import Document
 
 
 def check(paths: Sequence[Path], options: CheckOptions | None = None) -> Result:
@@ -129,7 +133,8 @@ class Run:
             from trainlint.lint.finding import Severity
 
             least = Severity[(self.options.min_severity or "hint").upper()]
-            findings = sorted((one for one in findings if one.finding.severity >= least), key=order)
+            judged = self._judged(findings)
+            findings = sorted((one for one in judged if one.severity >= least), key=order)
             withheld = [one for one in withheld if one.severity >= least]
         seconds: dict[str, float] = {}
         for one in checked if self.options.timings else ():
@@ -145,6 +150,20 @@ class Run:
             errors=tuple(failures),
             rule_seconds=tuple(sorted(seconds.items(), key=lambda item: (-item[1], item[0]))),
         )
+
+    def _judged(self, findings: list[Reported]) -> list[Reported]:
+        """The findings, with what runs say about them."""
+        verdicts = self.options.verdicts
+        return findings if verdicts is None else verdicts.joined(findings, self._document)
+
+    def _document(self, path: Path) -> Document | None:
+        """A file as it is checked; None where it has no text."""
+        from trainlint.source.documents import Unreadable, decode, read_document
+
+        try:
+            return decode(path, self.texts[path]) if path in self.texts else read_document(path)
+        except Unreadable:
+            return None
 
     def _all_warnings(self) -> Iterator[str]:
         yield from self.warnings
