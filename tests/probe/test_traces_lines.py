@@ -111,7 +111,7 @@ def test_waits_are_evidence_about_a_line_in_seconds_per_step(job: Path) -> None:
 
     trace = job / "trace.json"
     traced(body, job)
-    evidence = line_evidence(analyse([trace, trace], [job]))
+    evidence = line_evidence(analyse([trace, trace], [job]).ranks)
     count = evidence.syncs[Line(job / "train.py", row_of("loss.item()"))]
     assert count.calls_per_step == 1.0, (
         "a read is one call, though it copies and synchronizes, and on two ranks as well"
@@ -142,7 +142,7 @@ def test_reads_that_order_does_not_tell_apart_stay_with_the_function(job: Path) 
     rank = traced(body, job)
     assert waits_by_row(rank) == {}
     assert {wait.site.function for wait in rank.waits if wait.site} == {"twice"}
-    assert line_evidence(analyse([job / "trace.json"], [job])).syncs == {}
+    assert line_evidence(analyse([job / "trace.json"], [job]).ranks).syncs == {}
 
 
 def test_a_function_that_ran_when_profiling_began_is_searched_as_well(job: Path) -> None:
@@ -206,7 +206,7 @@ def test_copies_are_evidence_about_the_line_that_moves(memory: str, job: Path) -
     (copies,) = rank.copies
     assert (copies.direction, copies.host_memory) == (Direction.TO_DEVICE, HostMemory(memory.lower()))
     assert copies.host_s > 0
-    evidence = line_evidence(analyse([job / "trace.json"], [job]))
+    evidence = line_evidence(analyse([job / "trace.json"], [job]).ranks)
     found = evidence.copies[Line(job / "train.py", row_of("batch.to"))]
     assert (found.calls_per_step, found.bytes_per_step, found.pageable) == (1.0, 1000.0, memory == "Pageable")
     assert found.seconds_per_step == pytest.approx(250e-6, rel=1e-3)
@@ -222,6 +222,8 @@ def test_fills_are_evidence_about_the_line_that_zeroes(job: Path) -> None:
                 trace.fill(20.0)
 
     traced(body, job)
-    found = line_evidence(analyse([job / "trace.json"], [job])).memsets[Line(job / "train.py", row_of("loss.item()"))]
+    found = line_evidence(analyse([job / "trace.json"], [job]).ranks).memsets[
+        Line(job / "train.py", row_of("loss.item()"))
+    ]
     assert found.calls_per_step == 10.0
     assert found.seconds_per_step == pytest.approx(200e-6, rel=1e-3)

@@ -114,7 +114,7 @@ def test_damaged_events_cost_no_more_than_themselves(damage: dict[str, object], 
         assert every == 1, "some events are good"
         assert "\n" not in str(refused)
         return
-    line_evidence(analysis)
+    line_evidence(analysis.ranks)
     (rank,) = analysis.ranks
     assert rank.span_s >= 0
     assert all(0 <= use.share(use.busy_s) <= 1.0001 for use in rank.uses)

@@ -103,7 +103,7 @@ class _Analysis:
     @cached_property
     def syncs(self) -> dict[Line, SyncCount]:
         """As the agent timed them in the clean steps; from the trace what it cannot see."""
-        return {**traced.waits_by_line(self.traced), **lines.sync_counts(self.observed)}
+        return {**self.traced.lines.syncs, **lines.sync_counts(self.observed)}
 
     @cached_property
     def sampled(self) -> dict[Line, lines.SampledLine]:
@@ -269,7 +269,7 @@ class _Analysis:
                     interval=sampled.itself_interval_s,
                     in_workers=sampled.within.in_workers,
                 )
-        for line, copy in traced.copies_by_line(self.traced).items():
+        for line, copy in self.traced.lines.copies.items():
             yield _cost(line, "copy", copy.seconds_per_step, step_s, "kineto", calls=copy.calls_per_step)
 
     @cached_property
@@ -290,8 +290,8 @@ class _Analysis:
             stacks={line: sampled.within for line, sampled in self.sampled.items()},
             calls=self.calls.by_line,
             syncs=self.syncs,
-            copies=traced.copies_by_line(self.traced),
-            memsets=traced.memsets_by_line(self.traced),
+            copies=self.traced.lines.copies,
+            memsets=self.traced.lines.memsets,
             ranks=tuple(self._rank_evidence()),
             loader=self._loader_evidence(),
             shares={name: share for name, share in self.shares[0] if share is not None},

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
-from trainlint.probe.evidence import Copies, Line, Memsets, Source, SyncCount
 from trainlint.probe.measured import Kernels
 from trainlint.probe.recording import Recording
-from trainlint.probe.traces import RankTrace, TraceAnalysis, UnusableTraceError, analyse
-from trainlint.probe.traces.trace_analysis import CodeSite, HostMemory
+from trainlint.probe.traces import (
+    LineEvidence,
+    RankTrace,
+    TraceAnalysis,
+    UnusableTraceError,
+    analyse,
+    line_evidence,
+)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Traced:
     """The traces of a run."""
 
@@ -24,6 +30,11 @@ class Traced:
         """Those for figures of the device: recording stacks slows the host, so without them where there are others."""
         plain = tuple(rank for rank in self.ranks if not rank.has_stacks)
         return plain or self.ranks
+
+    @cached_property
+    def lines(self) -> LineEvidence:
+        """What lines wait for, copy and fill."""
+        return line_evidence(self.ranks)
 
     @property
     def device(self) -> RankTrace | None:
@@ -63,62 +74,6 @@ def kernels_of(found: Traced) -> Kernels | None:
     )
 
 
-def waits_by_line(found: Traced) -> dict[Line, SyncCount]:
-    """Waits of the host for the device, by lines that a trace with stacks names for certain."""
-    counts: dict[Line, SyncCount] = {}
-    for rank in found.ranks:
-        own: dict[Line, SyncCount] = {}
-        for wait in rank.waits:
-            line = _line(wait.site)
-            calls, seconds = rank.per_step(wait.count), rank.per_step(wait.seconds)
-            if line is not None and calls is not None and seconds is not None:
-                known = own.get(line, SyncCount(0.0, 0.0))
-                waited = (known.wait_s_per_step or 0.0) + seconds
-                own[line] = SyncCount(known.calls_per_step + calls, waited, Source.KINETO)
-        for line, count in own.items():
-            if line not in counts or (counts[line].wait_s_per_step or 0.0) < (count.wait_s_per_step or 0.0):
-                counts[line] = count
-    return counts
-
-
-def copies_by_line(found: Traced) -> dict[Line, Copies]:
-    copies: dict[Line, Copies] = {}
-    for rank in found.ranks:
-        own: dict[Line, Copies] = {}
-        for copy in rank.copies:
-            line = _line(copy.site)
-            calls, seconds = rank.per_step(copy.count), rank.per_step(max(copy.seconds, copy.host_s))
-            if line is None or calls is None or seconds is None:
-                continue
-            known = own.get(line, Copies(0.0, 0.0, 0.0, False))
-            own[line] = Copies(
-                known.calls_per_step + calls,
-                known.seconds_per_step + seconds,
-                known.bytes_per_step + (rank.per_step(copy.bytes) or 0.0),
-                known.pageable or copy.host_memory is HostMemory.PAGEABLE,
-            )
-        copies |= {line: one for line, one in own.items() if _dearer(one, copies.get(line))}
-    return copies
-
-
-def _dearer(one: Copies, other: Copies | None) -> bool:
-    return other is None or other.seconds_per_step < one.seconds_per_step
-
-
-def memsets_by_line(found: Traced) -> dict[Line, Memsets]:
-    fills: dict[Line, Memsets] = {}
-    for rank in found.ranks:
-        own: dict[Line, Memsets] = {}
-        for fill in rank.fills:
-            line = _line(fill.site)
-            calls, seconds = rank.per_step(fill.count), rank.per_step(fill.seconds)
-            if line is not None and calls is not None and seconds is not None:
-                known = own.get(line, Memsets(0.0, 0.0))
-                own[line] = Memsets(known.calls_per_step + calls, known.seconds_per_step + seconds)
-        fills |= {line: one for line, one in own.items() if line not in fills}
-    return fills
-
-
 def reductions_by_rank(found: Traced) -> dict[int, float]:
     """Backward passes that reduce gradients per optimizer step, by rank."""
     return {
@@ -129,7 +84,3 @@ def reductions_by_rank(found: Traced) -> dict[int, float]:
 def recompilations(found: Traced) -> int | None:
     counts = [rank.recompilations for rank in found.ranks if rank.recompilations is not None]
     return max(counts, default=None)
-
-
-def _line(site: CodeSite | None) -> Line | None:
-    return Line(site.path, site.row) if site is not None and site.exact else None

@@ -11,7 +11,6 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 
 from trainlint.probe.traces.sites import Origin
@@ -44,8 +43,9 @@ def with_rows(found: Sequence[Origin], step_starts: Sequence[float]) -> list[Ori
         if origin.site is not None and origin.inner is not None:
             groups[origin.site, _sought(origin)].append(origin)
     rows: dict[int, int] = {}
+    sources = _Sources()
     for (site, sought), origins in groups.items():
-        rows.update(_rows_of(origins, rows_in_source(site, sought), step_starts))
+        rows.update(_rows_of(origins, sources.rows(site, sought), step_starts))
     return [_at(origin, rows.get(id(origin.inner))) for origin in found]
 
 
@@ -75,17 +75,23 @@ def _rows_of(origins: Sequence[Origin], rows: Sequence[int], step_starts: Sequen
     return {identity: row for run in runs.values() for (_, identity), row in zip(sorted(run), rows, strict=True)}
 
 
-@lru_cache(maxsize=4096)
-def rows_in_source(site: CodeSite, sought: str) -> tuple[int, ...]:
-    """The rows of the function at `site` that hold what is sought, in the order of the source."""
-    tree = _tree(site.path)
-    function = None if tree is None else _function(tree, site)
-    if function is None:
-        return ()
-    return tuple(sorted({row for node in _own_nodes(function) for row in _matches(node, sought)}))
+class _Sources:
+    """The job's files, each read and parsed once."""
+
+    def __init__(self) -> None:
+        self._trees: dict[Path, ast.Module | None] = {}
+
+    def rows(self, site: CodeSite, sought: str) -> list[int]:
+        """The rows of the function at `site` that hold what is sought, in the order of the source."""
+        if site.path not in self._trees:
+            self._trees[site.path] = _tree(site.path)
+        tree = self._trees[site.path]
+        function = None if tree is None else _function(tree, site)
+        if function is None:
+            return []
+        return sorted({row for node in _own_nodes(function) for row in _matches(node, sought)})
 
 
-@lru_cache(maxsize=256)
 def _tree(path: Path) -> ast.Module | None:
     try:
         return ast.parse(path.read_bytes())

@@ -13,7 +13,6 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path, PurePath
 
 from trainlint import agent
@@ -61,9 +60,10 @@ def origins(trace: Trace, calls: Sequence[Event], roots: Sequence[Path]) -> list
             if (event.process, event.thread) in threads:
                 around[event.process, event.thread].append((event, is_python))
     found = [NOWHERE] * len(calls)
+    names = _Names(roots)
     for thread, numbers in threads.items():
         for number, stack in _stacks(around[thread], calls, numbers):
-            found[number] = _origin(stack, tuple(roots))
+            found[number] = _origin(stack, names)
     return found
 
 
@@ -87,10 +87,10 @@ def _stacks(
         yield number, stack
 
 
-def _origin(stack: _Stack, roots: tuple[Path, ...]) -> Origin:
+def _origin(stack: _Stack, names: _Names) -> Origin:
     for depth in range(len(stack) - 1, -1, -1):
         event, is_python = stack[depth]
-        site = _site(event.name, roots) if is_python else None
+        site = names.site(event.name) if is_python else None
         if site is not None:
             inner = stack[depth + 1 :]
             callee = _callee(inner[0][0].name) if inner and inner[0][1] else ""
@@ -102,16 +102,30 @@ def _operation(stack: _Stack) -> str:
     return next((event.name for event, is_python in stack if not is_python), "")
 
 
-@cache
-def _site(name: str, roots: tuple[Path, ...]) -> CodeSite | None:
-    """The place that a Python event names, if it is in the job's own code."""
-    match = _FRAME.match(name)
-    path = _file_of_job(match["path"], roots) if match else None
-    return None if match is None or path is None else CodeSite(path, int(match["row"]), match["function"], exact=False)
+class _Names:
+    """What the names of Python events mean for one job."""
+
+    def __init__(self, roots: Sequence[Path]) -> None:
+        self._roots = roots
+        self._sites: dict[str, CodeSite | None] = {}
+        self._files: dict[str, Path | None] = {}
+
+    def site(self, name: str) -> CodeSite | None:
+        """The place that a Python event names, if it is in the job's own code."""
+        if name not in self._sites:
+            match = _FRAME.match(name)
+            path = self._file(match["path"]) if match else None
+            found = None if match is None or path is None else (path, int(match["row"]), match["function"])
+            self._sites[name] = None if found is None else CodeSite(*found, exact=False)
+        return self._sites[name]
+
+    def _file(self, name: str) -> Path | None:
+        if name not in self._files:
+            self._files[name] = _file_of_job(name, self._roots)
+        return self._files[name]
 
 
-@cache
-def _file_of_job(name: str, roots: tuple[Path, ...]) -> Path | None:
+def _file_of_job(name: str, roots: Sequence[Path]) -> Path | None:
     """The file, if it is neither of the standard library nor installed nor of the probe's agent."""
     path = PurePath(name)
     if name.startswith("<") or _STANDARD_LIBRARY.search(name) or _LIBRARY_FOLDERS.intersection(path.parts):
