@@ -16,7 +16,7 @@ MAY_SEE: dict[str, set[str]] = {
     "source": set(),
     "semantics": set(),
     "config": {"source"},
-    "probe": {"agent", "semantics"},
+    "probe": {"agent", "semantics", "source"},
     "fixes": {"semantics", "source"},
     "lint": {"config", "fixes", "probe", "semantics", "source"},
     "report": {"fixes", "lint", "probe", "semantics", "source"},

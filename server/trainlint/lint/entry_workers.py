@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from trainlint.lint.component import EntryFindings, EntryRuns, Failure, FunctionKey, Uncalled, Walked
-from trainlint.lint.processes import discard, process_context, received, start
 from trainlint.semantics.context import Entry
+from trainlint.source.processes import discard, process_context, received, start
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection

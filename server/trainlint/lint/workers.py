@@ -12,8 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
-from trainlint.lint.processes import discard, process_context, received, start
 from trainlint.semantics.extract import LimitError, SourceError, extract
+from trainlint.source.processes import discard, process_context, received, start
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection

@@ -13,8 +13,8 @@ from dataclasses import replace
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, TypeAlias
 
-from trainlint.lint.processes import process_context, start
 from trainlint.lsp.messages import Answer, Fault, Message, Order, Progress, Question
+from trainlint.source.processes import process_context, start
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection

@@ -113,9 +113,11 @@ class StackSample(Model):
     """The thread's name; the main thread is `MainThread`."""
     stack: int
     active: bool = True
-    """Whether the thread was running rather than idle in a wait."""
+    """False where the innermost call waits, in the standard library, for a thread, a process or a pipe. A thread that
+    sleeps or waits in C code, as for a GPU, counts as active: that is time of its line."""
     weight_s: float
-    """The time that the sample stands for."""
+    """The time that the sample stands for, from `clock` on: until the thread was seen with another stack. Times of one
+    thread add up to how long it was looked at."""
 
 
 class ProcessSample(Model):
@@ -138,6 +140,9 @@ class SystemSample(Model):
 
 
 class GpuDevice(Model):
+    """A GPU of the machine, or a MIG instance of one. It is written anew when something about it changes; the last line
+    of a UUID counts."""
+
     type: Literal["device"] = "device"
     index: int
     uuid: str
@@ -158,12 +163,15 @@ class GpuSample(Model):
     """Share of the driver's sampling period in which a kernel ran, 0 to 1; says nothing about how full the SMs were."""
     memory_used_bytes: int | None = None
     power_w: float | None = None
+    """The driver's figure: a mean over one second on newer cards."""
     energy_j: float | None = None
-    """Since the driver was loaded."""
+    """Since the driver was loaded. Where it is there, the difference of two is the better measure of power."""
     sm_clock_mhz: int | None = None
     pcie_rx_bytes_per_s: float | None = None
+    """What the GPU received since the sample before: the host's copies to it."""
     pcie_tx_bytes_per_s: float | None = None
     throttle_reasons: list[str] = []
+    """As nvidia-smi spells them, `gpu_idle` among them."""
     sm_active: float | None = None
     """GPM on Hopper and newer, 0 to 1; likewise the next ones."""
     tensor_active: float | None = None
@@ -273,7 +281,7 @@ def read(folder: Path) -> Recording:
         stacks=stacks,
         stack_samples=tuple(stack_samples),
         system=tuple(system),
-        devices=tuple(one for one in gpu if isinstance(one, GpuDevice)),
+        devices=tuple({one.uuid: one for one in gpu if isinstance(one, GpuDevice)}.values()),
         gpu=tuple(one for one in gpu if isinstance(one, GpuSample)),
         traces=tuple(sorted((folder / "traces").glob("*.json*"))),
         broken=tuple(broken),
