@@ -47,6 +47,7 @@ FRAGMENTATION_GAP = Threshold("fragmentation, reserved above allocated", float(1
 EFFECTIVE_TOKENS = Threshold("padding waste, real tokens", 0.70, "share", "ours, on 000 (70 % padding)")
 FINDING_COST = Threshold("a finding's cost", 0.02, "share", "ours")
 FEWEST_STEPS = Threshold("regular steps that a diagnosis needs", 5, "steps", "ours")
+FEWEST_TRACED_STEPS = Threshold("traced steps that a diagnosis needs", 2, "steps", "ours")
 SHORTEST_GPU_SAMPLING = Threshold("sampling of a GPU's state", 5.0, "s", "NVML averages power over one second")
 EXACT_SAMPLES = Threshold("stack samples for a figure without an interval", 200, "samples", "ours")
 """A share of about 200 samples is known within 15 %; below it, reports print the interval."""

@@ -39,6 +39,8 @@ class Findings:
     """The dearest first."""
     straggler: tuple[OwnTime, float] | None
     physical_cores: int | None
+    fewest: Threshold = thresholds.FEWEST_STEPS
+    """How many steps a diagnosis needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +52,8 @@ class Reason:
 
 def diagnose(found: Findings) -> Bottleneck:
     """The bottleneck: of what reaches its threshold, what takes the most of the step."""
-    fewest = thresholds.FEWEST_STEPS
-    if found.regular_steps < fewest.value:
-        why = found.missing or f"{found.regular_steps} regular steps were timed ({fewest.text} are needed)"
+    if found.regular_steps < found.fewest.value:
+        why = found.missing or f"{found.regular_steps} regular steps were timed ({found.fewest.text} are needed)"
         return Bottleneck(kind="insufficient", score=0.0, why=[why], next=["Probe more steps: --steps"])
     reasons = list(_reasons(found))
     if not reasons:

@@ -53,8 +53,8 @@ def traced(recording: Recording) -> Traced:
 
 
 def of_analysis(found: TraceAnalysis) -> Traced:
-    unreadable = [f"{path.name}: {why}" for path, why in found.unreadable.items()]
-    return Traced(found.ranks, {"kineto": "; ".join(unreadable)} if unreadable else {})
+    unreadable = "; ".join(found.unreadable.values())
+    return Traced(found.ranks, {"kineto": unreadable} if unreadable else {})
 
 
 def kernels_of(found: Traced) -> Kernels | None:

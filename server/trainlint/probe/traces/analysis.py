@@ -69,7 +69,7 @@ def _rank_trace(trace: Trace, roots: Sequence[Path]) -> RankTrace:
         collectives=collectives_of(trace, window),
         reduction_rounds=reduction_rounds(trace, window),
         updates=sum(1 for update in updates_of(trace) if window[0] <= update.start < window[1]),
-        parts=host_parts(trace, window),
+        parts=host_parts(trace, window, requests),
         operators=dearest(operators),
         kernels=dearest_kernels(work),
         reduction_share=reduction_share(operators),

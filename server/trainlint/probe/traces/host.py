@@ -49,6 +49,10 @@ class HostRequests:
     waits: tuple[HostWait, ...]
     copies: tuple[SiteCopies, ...]
     fills: tuple[SiteFills, ...]
+    wait_spans: tuple[Span, ...]
+    """When the host waited."""
+    copy_spans: tuple[Span, ...]
+    """When it was in calls that copy to a device."""
 
 
 def launches_of(trace: Trace, window: Span) -> Launches | None:
@@ -69,7 +73,15 @@ def host_requests(trace: Trace, window: Span, steps: TracedSteps, roots: Sequenc
         waits=_host_waits([(request, next(found)) for request in waits]),
         copies=_site_copies([(request, next(found)) for request in copies]),
         fills=_site_fills([(request, next(found)) for request in fills]),
+        wait_spans=tuple((wait.call.start, wait.call.end) for wait in waits),
+        copy_spans=tuple((copy.call.start, copy.call.end) for copy in copies if _goes_to_device(copy)),
     )
+
+
+def _goes_to_device(copy: _Request) -> bool:
+    """Whether a copy goes to a device, and the trace holds the call that issued it."""
+    work = copy.work
+    return work is not None and work is not copy.call and kind_of_copy(work)[0] is Direction.TO_DEVICE
 
 
 def _starts_in(event: Event, window: Span) -> bool:

@@ -29,6 +29,24 @@ def total(spans: Iterable[Span]) -> float:
     return sum(end - start for start, end in spans)
 
 
+def without(left: Sequence[Span], right: Sequence[Span]) -> list[Span]:
+    """What of one list of merged spans the other does not cover."""
+    kept: list[Span] = []
+    j = 0
+    for start, end in left:
+        while j < len(right) and right[j][1] <= start:
+            j += 1
+        i = j
+        while i < len(right) and right[i][0] < end:
+            if right[i][0] > start:
+                kept.append((start, right[i][0]))
+            start = max(start, right[i][1])
+            i += 1
+        if start < end:
+            kept.append((start, end))
+    return kept
+
+
 def overlap(left: Sequence[Span], right: Sequence[Span]) -> float:
     """What two lists of merged spans cover both."""
     shared, i, j = 0.0, 0, 0

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 from trainlint.probe.traces.device import MOST_NAMED
-from trainlint.probe.traces.intervals import Span, overlap, total, union
+from trainlint.probe.traces.host import HostRequests
+from trainlint.probe.traces.intervals import Span, total, union, without
 from trainlint.probe.traces.reading import Event, Trace, number
 from trainlint.probe.traces.steps import OPTIMIZER_STEP
 from trainlint.probe.traces.trace_analysis import HostParts, OperatorTotal
@@ -25,7 +26,7 @@ _COMPILES = "entire_frame_compile (dynamo_timed)"
 _FLOPS = ("flops", "FLOPs", "Flops")
 
 
-def host_parts(trace: Trace, window: Span) -> HostParts:
+def host_parts(trace: Trace, window: Span, requests: HostRequests) -> HostParts:
     """The host's time in each part of the steps. Forward is what its annotations say, or else modules, or else the
     operators that autograd records."""
     forward = (
@@ -33,21 +34,29 @@ def host_parts(trace: Trace, window: Span) -> HostParts:
         or [event for event in trace.python if event.name.startswith(_MODULE)]
         or list(forward_operators(trace))
     )
-    passes = _covered(forward, window)
-    backward = _covered(backward_operators(trace), window)
-    optimizer = _covered([one for one in trace.annotations if one.name.startswith(OPTIMIZER_STEP)], window)
-    data = _covered([one for one in trace.annotations if one.name.startswith(_DATA)], window)
-    others = union([*backward, *optimizer, *data], window)
-    return HostParts(
-        forward_s=total(passes) - overlap(passes, others) if passes else None,
-        backward_s=total(backward) or None,
-        optimizer_s=total(optimizer) or None,
-        data_wait_s=total(data) or None,
-    )
+    optimizer = [event for event in trace.annotations if event.name.startswith(OPTIMIZER_STEP)]
+    data = [event for event in trace.annotations if event.name.startswith(_DATA)]
+    parts = {
+        "data_wait_s": _spans(data),
+        "sync_wait_s": requests.wait_spans,
+        "copy_s": requests.copy_spans,
+        "backward_s": _spans(backward_operators(trace)),
+        "optimizer_s": _spans(optimizer),
+        "forward_s": _spans(forward),
+    }
+    has_device = bool(trace.kernels or trace.copies)
+    seconds: dict[str, float | None] = {}
+    taken: list[Span] = []
+    for name, spans in parts.items():
+        own = union(spans, window)
+        known = bool(own) or (has_device and name in ("sync_wait_s", "copy_s"))
+        seconds[name] = total(without(own, taken)) if known else None
+        taken = union([*taken, *own], window)
+    return HostParts(**seconds)
 
 
-def _covered(events: Iterable[Event], window: Span) -> list[Span]:
-    return union(((event.start, event.end) for event in events), window)
+def _spans(events: Iterable[Event]) -> list[Span]:
+    return [(event.start, event.end) for event in events]
 
 
 def forward_operators(trace: Trace) -> Iterator[Event]:

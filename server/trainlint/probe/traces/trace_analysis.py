@@ -184,12 +184,20 @@ class Collectives:
 
 @dataclass(frozen=True, slots=True)
 class HostParts:
-    """Time of the training thread within operators and annotations of a kind; None where none was recorded."""
+    """The host's time in each part of the steps; None where the trace shows nothing of a part.
 
-    forward_s: float | None
+    Each moment counts once: for data, a wait for the device, a copy to it, backward, optimizer or forward, the first of
+    these that it belongs to.
+    """
+
+    data_wait_s: float | None
+    sync_wait_s: float | None
+    """None without a device."""
+    copy_s: float | None
+    """In calls that copy to a device; None without a device."""
     backward_s: float | None
     optimizer_s: float | None
-    data_wait_s: float | None
+    forward_s: float | None
 
 
 @dataclass(frozen=True, slots=True)
