@@ -59,6 +59,13 @@ test-editor: $(VENV)/.stamp-package node_modules/.stamp ## test the extension in
 	$(BIN)/python extension/scripts/build_vsix.py $$target; \
 	node tests/editor/run.mjs $$target $(abspath $(BIN))/python
 
+SCREENSHOTS := squiggle-and-problems menu-of-fixes hover page-of-a-rule
+
+.PHONY: screenshots
+screenshots: test-editor ## take the pictures of the docs anew, from the journey through a real VS Code
+	@mkdir -p docs/images
+	@for name in $(SCREENSHOTS); do cp build/editor/artefacts/journey-*-$$name.png docs/images/editor-$$name.png; done
+
 .PHONY: docs
 docs: $(VENV)/.stamp-package ## write the pages of the rules and of the configuration
 	$(BIN)/python docs/build_pages.py

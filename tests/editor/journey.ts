@@ -47,6 +47,8 @@ async function seeTheFinding(page: Page): Promise<void> {
   await page.keyboard.press("Control+Shift+M");
   await problem(page).waitFor();
   await status(page).waitFor();
+  // Away from the file's row, whose path would cover its neighbours.
+  await page.locator(".editor-instance .view-lines").hover({ position: { x: 500, y: 20 } });
 }
 
 async function openTheMenuOfFixes(page: Page): Promise<void> {

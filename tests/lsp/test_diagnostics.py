@@ -25,7 +25,7 @@ async def test_a_diagnostic_says_what_where_and_why(edit, project):
     assert sync.code_description is not None
     assert sync.code_description.href == "https://trainlint.readthedocs.io/en/latest/rules/sync-in-step/"
     assert sync.data == {"name": "sync-in-step", "confidence": "high", "fix": "unsafe"}
-    loop = (sync.related_information or [])[0]
+    (loop,) = sync.related_information or []
     assert (loop.location.uri, loop.location.range.start.line) == (uri, 10)
     assert "this loop" in loop.message
 

@@ -114,7 +114,10 @@ class Placing:
         context = reported.finding.context
         if context is not None and context.loop is not None:
             yield from self._information(context.loop, f"runs {context.frequency.label.replace('-', ' ')} in this loop")
+        told = None if context is None else context.loop
         for related in reported.finding.related:
+            if related.site == told:
+                continue
             yield from self._information(related.site, related.message)
 
     def _information(self, site: Site, message: str) -> Iterator[types.DiagnosticRelatedInformation]:
