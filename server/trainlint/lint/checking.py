@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from trainlint.lint.extraction import CODE_KIND, FACTS_KIND, Extraction
 from trainlint.lint.file_reports import NOTHING, FileReports
 from trainlint.lint.projects import ProjectFiles
-from trainlint.lint.result import Reported, Withheld
+from trainlint.lint.result import HotLoop, Reported, Withheld
 
 if TYPE_CHECKING:
     from trainlint.lint.component import Failure
@@ -30,6 +30,7 @@ class Checked:
 
     findings: list[Reported] = field(default_factory=list)
     withheld: list[Withheld] = field(default_factory=list)
+    loops: list[HotLoop] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     """Time spent in each rule, by code."""
@@ -102,6 +103,8 @@ class ProjectCheck:
                     continue
                 if isinstance(one, Reported):
                     self.checked.findings.append(one)
+                elif isinstance(one, HotLoop):
+                    self.checked.loops.append(one)
                 else:
                     self.checked.withheld.append(one)
 
@@ -142,11 +145,12 @@ class ProjectCheck:
         if text != NOTHING:
             from trainlint.lint.stored import UnreadableEntryError
 
-            before, withheld_before = len(self.checked.findings), len(self.checked.withheld)
+            checked = self.checked
+            before, withheld, loops = len(checked.findings), len(checked.withheld), len(checked.loops)
             try:
                 self._take(map(str, json.loads(text)), wanted)
             except (UnreadableEntryError, ValueError, TypeError):
-                del self.checked.findings[before:], self.checked.withheld[withheld_before:]
+                del checked.findings[before:], checked.withheld[withheld:], checked.loops[loops:]
                 return False
         if not task.plain:
             for kind in (FACTS_KIND, CODE_KIND):

@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeVar
 
 from trainlint.fixes.recipe import Fix
 from trainlint.lint.finding import Finding
+from trainlint.lint.result import HotLoop
 from trainlint.lint.rule import FileRule, Rule
 from trainlint.lint.selection import Selection
 from trainlint.lint.stored import dump
@@ -190,12 +191,15 @@ class EntryRuns:
         return Uncalled(path, owner, called, walked.reached, walked.trains, found)
 
     def _run_rules(self, project: Project, where: str, found: EntryFindings) -> None:
-        findings: dict[Path, list[Finding]] = {}
+        findings: dict[Path, list[Finding | HotLoop]] = {}
         for rule in self.component.rules:
             started = time.perf_counter()
             for finding in self._findings_of(rule, project, where, found.failures):
                 findings.setdefault(finding.site.path, []).append(finding)
             found.seconds[rule.code] = time.perf_counter() - started
+        for loop in dict.fromkeys(HotLoop(one.site, one.context.entry.path) for one in project.step_loops):
+            if loop.path in self.component.codes:
+                findings.setdefault(loop.path, []).append(loop)
         found.texts = {path: dump(those, self.component.root) for path, those in findings.items()}
 
     def _findings_of(self, rule: Rule, project: Project, where: str, failures: list[Failure]) -> list[Finding]:

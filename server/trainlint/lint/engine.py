@@ -21,7 +21,7 @@ from trainlint.lint.extraction import Extraction
 from trainlint.lint.governing import Governance
 from trainlint.lint.packs import Pack, fingerprint, installation_state, installed_packs
 from trainlint.lint.projects import ProjectFiles
-from trainlint.lint.result import Reported, Result, order
+from trainlint.lint.result import HotLoop, Reported, Result, order
 from trainlint.source.discovery import (
     absolute,
     context_files,
@@ -145,6 +145,7 @@ class Run:
             findings=tuple(findings),
             checked_files=len(named),
             paths=tuple(named),
+            loops=tuple(sorted((loop for one in checked for loop in one.loops), key=_loop_order)),
             withheld=sum(one.count for one in withheld),
             warnings=tuple(dict.fromkeys(self._all_warnings())),
             errors=tuple(failures),
@@ -233,6 +234,11 @@ def _packs_from(text: str) -> tuple[Pack, ...] | None:
         return tuple(Pack(*map(str, row)) for row in json.loads(text))
     except (ValueError, TypeError):
         return None
+
+
+def _loop_order(loop: HotLoop) -> tuple[str, int, int, int, str]:
+    site = loop.site
+    return str(site.path), site.cell or 0, site.row, site.column, str(loop.entry)
 
 
 @contextmanager

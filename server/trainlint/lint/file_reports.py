@@ -13,7 +13,7 @@ from trainlint.source.documents import NOTEBOOK
 
 if TYPE_CHECKING:
     from trainlint.lint.governing import Governing
-    from trainlint.lint.result import Reported, Withheld
+    from trainlint.lint.result import HotLoop, Reported, Withheld
     from trainlint.lint.workers import Outcome
     from trainlint.source.documents import Document
 
@@ -66,9 +66,13 @@ class FileReports:
             self.cache.put(_REPORT_KIND, key, text)
         return text
 
-    def _made(self, path: Path, texts: Sequence[str], outcome: Outcome | None) -> Sequence[Reported | Withheld]:
+    def _made(
+        self, path: Path, texts: Sequence[str], outcome: Outcome | None
+    ) -> Sequence[Reported | Withheld | HotLoop]:
         """What is said about one file, given what rules found in it or what kept it from being parsed."""
+        from trainlint.lint.finding import Finding
         from trainlint.lint.reporting import read_or_report, unreadable
+        from trainlint.lint.result import HotLoop
         from trainlint.lint.stored import load_findings
         from trainlint.lint.workers import Broken, Crashed, Failed, Limited
 
@@ -84,8 +88,13 @@ class FileReports:
             return report.beyond_limits(outcome.message, outcome.row)
         if isinstance(outcome, Broken):
             return report.syntax_error(outcome.message, outcome.row, outcome.column)
-        found = (finding for text in texts for finding in load_findings(text, self.files.root))
-        return report.findings([*found, *report.left_out(self.extraction.left_out(path))])
+        found = [one for text in texts for one in load_findings(text, self.files.root)]
+        findings = [one for one in found if isinstance(one, Finding)]
+        loops = dict.fromkeys(one for one in found if isinstance(one, HotLoop))
+        return [
+            *report.findings([*findings, *report.left_out(self.extraction.left_out(path))]),
+            *(report.loop(loop) for loop in loops),
+        ]
 
     def _key(self, path: Path, texts: Sequence[str]) -> bytes:
         digest = blake2b(self._settings, digest_size=_DIGEST_BYTES)

@@ -10,7 +10,7 @@ from pathlib import Path
 from trainlint.fixes.recipe import Fix
 from trainlint.lint.finding import Finding, Severity, Tag
 from trainlint.lint.pages import url_of
-from trainlint.lint.result import Position, Reported, Withheld, order
+from trainlint.lint.result import HotLoop, Position, Reported, Withheld, order
 from trainlint.lint.rule import FileRule
 from trainlint.lint.selection import Selection
 from trainlint.semantics import immutable
@@ -180,6 +180,10 @@ class FileReport:
         start = document.place(site.row, 0)
         end = document.within(document.place(site.end_row, 0), start.cell)
         return immutable.replace(site, row=start.row, end_row=end.row, cell=start.cell)
+
+    def loop(self, loop: HotLoop) -> HotLoop:
+        """A step loop as users see it."""
+        return replace(loop, site=self._shown(loop.site))
 
     def _settled(self, fix: Fix | None) -> Fix | None:
         """The fix as far as it applies to this file, where it is one that depends on what else the file does."""

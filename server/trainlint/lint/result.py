@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainlint.lint.finding import Finding, Severity, Tag
+from trainlint.semantics.context import Site
 
 if TYPE_CHECKING:
     from trainlint.probe.evidence import Verdict
@@ -53,6 +54,19 @@ class Reported:
 
 
 @dataclass(frozen=True, slots=True)
+class HotLoop:
+    """A step loop in a file, and the entry point that runs it."""
+
+    site: Site
+    """In a report, its rows are those that users see: in a notebook, of its cell."""
+    entry: Path
+
+    @property
+    def path(self) -> Path:
+        return self.site.path
+
+
+@dataclass(frozen=True, slots=True)
 class Withheld:
     """Findings in a file that are not reported only because they are less certain than `min-confidence` asks for."""
 
@@ -77,6 +91,8 @@ class Result:
     checked_files: int
     paths: tuple[Path, ...] = ()
     """The files that were linted, ordered."""
+    loops: tuple[HotLoop, ...] = ()
+    """The step loops of these files, ordered likewise."""
     withheld: int = 0
     """Number of further findings that a lower `min-confidence` would report."""
     warnings: tuple[str, ...] = ()

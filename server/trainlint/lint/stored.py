@@ -16,7 +16,7 @@ from typing import Any, TypeVar, get_args
 
 from trainlint.fixes.recipe import Applicability, Fix, Recipe
 from trainlint.lint.finding import Finding, RelatedSite, Severity, Tag
-from trainlint.lint.result import Position, Reported, Withheld
+from trainlint.lint.result import HotLoop, Position, Reported, Withheld
 from trainlint.semantics.context import Context, Entry, Guard, Site
 from trainlint.semantics.vocabulary import Confidence, Framework, Frequency, GradMode, GuardKind, Known, Region
 
@@ -33,6 +33,7 @@ _RECORDS: dict[str, type[Any]] = {
         Position,
         Reported,
         Withheld,
+        HotLoop,
         *get_args(Recipe),
     )
 }
@@ -54,29 +55,29 @@ class UnreadableEntryError(ValueError):
     """Text that `dump` did not write."""
 
 
-def dump(findings: Iterable[Reported | Withheld | Finding], root: Path) -> str:
-    """Write findings; paths below `root` are written relative to it."""
+def dump(findings: Iterable[Reported | Withheld | Finding | HotLoop], root: Path) -> str:
+    """Write findings and loops; paths below `root` are written relative to it."""
     writer = _Writer(os.path.join(root, ""))  # noqa: PTH118 - with the separator at its end
     rows = [writer.value(finding) for finding in findings]
     return json.dumps([writer.shared, rows], separators=(",", ":"))
 
 
-def load(text: str, root: Path) -> list[Reported | Withheld]:
+def load(text: str, root: Path) -> list[Reported | Withheld | HotLoop]:
     """Read what `dump` wrote of a report.
 
     Raises:
         UnreadableEntryError: it did not.
     """
-    return _load(text, root, (Reported, Withheld))
+    return _load(text, root, (Reported, Withheld, HotLoop))
 
 
-def load_findings(text: str, root: Path) -> list[Finding]:
-    """Read what `dump` wrote of findings as rules make them.
+def load_findings(text: str, root: Path) -> list[Finding | HotLoop]:
+    """Read what `dump` wrote of findings as rules make them, and of loops.
 
     Raises:
         UnreadableEntryError: it did not.
     """
-    return _load(text, root, (Finding,))
+    return _load(text, root, (Finding, HotLoop))
 
 
 def _load(text: str, root: Path, kinds: tuple[type[_T], ...]) -> list[_T]:

@@ -8,7 +8,6 @@ from trainlint.lint.finding import Applicability, Fix
 from trainlint.lint.result import Reported, Result
 from trainlint.report.paths import shown
 from trainlint.report.style import SEVERITY_INK, Ink, Style, printable
-from trainlint.report.verdicts import phrase
 from trainlint.report.view import View
 from trainlint.report.width import display_width, expand_tabs
 
@@ -105,6 +104,8 @@ def _notes(reported: Reported, view: View, style: Style) -> Iterator[str]:
             place = f"{printable(shown(related.site.path, view.root))}:{related.site.place}"
             yield f"{style.paint('see:', Ink.BOLD)}  {place}: {printable(related.message)}"
     if reported.verdict is not None:
+        from trainlint.report.verdicts import phrase
+
         yield f"{style.paint('run:', Ink.BOLD)}  {printable(phrase(reported.verdict))}"
     if finding.help:
         yield f"{style.paint('help:', Ink.BOLD)} {printable(finding.help)}"
