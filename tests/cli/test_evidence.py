@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from program import Program
-from tests.probe_results import CONFIRMED, INCONCLUSIVE, NOT_EXERCISED, REFUTED, result_of, write_result
+from tests.probed_code import CONFIRMED, INCONCLUSIVE, NOT_EXERCISED, REFUTED, result_of, write_result
 
 TRAIN = """\
 import torch
