@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema
 import pytest
 from desk import Desk
-from probe_results import CONFIRMED, JOB, SOURCE_ROWS, judged_run, measured, on_gpus
+from judged_runs import CONFIRMED, JOB, SOURCE_ROWS, judged_run, measured, on_gpus
 
 from trainlint.report import probe_result
 from trainlint.report.probe_result import BrokenResult, ProbeResult, read_result, to_json

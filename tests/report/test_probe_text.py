@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from desk import Desk
-from probe_results import (
+from judged_runs import (
     CONFIRMED,
     INCONCLUSIVE,
     JOB,

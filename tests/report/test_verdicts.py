@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 from desk import Desk
-from probe_results import CONFIRMED, INCONCLUSIVE, NOT_EXERCISED, REFUTED
+from judged_runs import CONFIRMED, INCONCLUSIVE, NOT_EXERCISED, REFUTED
 
 from trainlint.lint.finding import Severity
 from trainlint.probe.evidence import Status, Verdict
