@@ -79,6 +79,10 @@ bench: $(VENV)/.stamp-package ## measure speed against parsing alone, as ratios 
 bench-lsp: $(VENV)/.stamp-test ## measure the language server as an editor meets it
 	$(BIN)/python -m tests.bench.lsp
 
+.PHONY: bench-probe
+bench-probe: $(VENV)/.stamp-test ## measure what the analysis of a trace costs
+	$(BIN)/python -m tests.bench.probe_traces
+
 .PHONY: corpus
 corpus: corpus-is-given $(VENV)/.stamp-package ## score findings against hand labels: make corpus CORPUS=FOLDER
 	@$(BIN)/python tests/corpus/measure_accuracy.py "$(CORPUS)" --labels "$(LABELS)"

@@ -175,7 +175,10 @@ def test_times_are_kept_on_the_clock_of_the_world(tmp_path: Path) -> None:
     document = good()
     first = min(event["ts"] for event in document["traceEvents"])
     (tmp_path / "new.json").write_bytes(whole(document))
-    assert read(tmp_path / "new.json").origin_unix_s == pytest.approx(BASE_NANOSECONDS * 1e-9 + first * 1e-6)
+    trace = read(tmp_path / "new.json")
+    assert trace.origin_unix_s is not None
+    start = min(event.start for events in trace.timed for event in events)
+    assert trace.origin_unix_s + start == pytest.approx(BASE_NANOSECONDS * 1e-9 + first * 1e-6, abs=1e-5)
     del document["baseTimeNanoseconds"]
     (tmp_path / "unknown.json").write_bytes(whole(document))
     assert read(tmp_path / "unknown.json").origin_unix_s is None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import gc
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from trainlint.probe.traces.collectives import collectives_of, reduction_rounds
@@ -10,7 +12,6 @@ from trainlint.probe.traces.device import dearest_kernels, device_uses, device_w
 from trainlint.probe.traces.host import host_requests, launches_of
 from trainlint.probe.traces.operators import (
     dearest,
-    flops_of,
     host_parts,
     own_times,
     recompilations_of,
@@ -36,7 +37,8 @@ def analyse(paths: Sequence[Path], roots: Sequence[Path] = ()) -> TraceAnalysis:
     first: UnusableTraceError | None = None
     for path in paths:
         try:
-            ranks.append(_rank_trace(read(path), roots))
+            with _without_collection():
+                ranks.append(_rank_trace(read(path), roots))
         except UnusableTraceError as error:
             unreadable[path] = str(error)
             first = first or error
@@ -44,6 +46,19 @@ def analyse(paths: Sequence[Path], roots: Sequence[Path] = ()) -> TraceAnalysis:
         raise first or UnusableTraceError("no trace was given")
     ranks.sort(key=lambda rank: (rank.rank is None, rank.rank or 0, rank.path))
     return TraceAnalysis(tuple(ranks), unreadable)
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Without garbage collection, which finds nothing among hundreds of thousands of events and takes a quarter of the
+    time (`tests.bench.probe_traces`)."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _rank_trace(trace: Trace, roots: Sequence[Path]) -> RankTrace:
@@ -73,7 +88,6 @@ def _rank_trace(trace: Trace, roots: Sequence[Path]) -> RankTrace:
         operators=dearest(operators),
         kernels=dearest_kernels(work),
         reduction_share=reduction_share(operators),
-        flops=flops_of(trace, window),
         recompilations=recompilations_of(trace, window),
         skipped=trace.skipped,
     )

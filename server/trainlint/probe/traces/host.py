@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -105,7 +106,7 @@ def _waits(trace: Trace, copies: Sequence[_Request]) -> Iterator[_Request]:
         if _WAIT.search(call.name) or call.name in _BLOCKING_COPIES or id(call) in blocking:
             threads[call.process, call.thread].append(call)
     for calls in threads.values():
-        over = 0.0
+        over = -math.inf
         for call in sorted(calls, key=lambda one: one.start):
             if call.start >= over:  # a thread is in one wait at a time: what starts within another is a part of it
                 over = call.end

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from itertools import groupby
 
 from trainlint.probe.traces.device import MOST_NAMED
 from trainlint.probe.traces.host import HostRequests
@@ -23,7 +22,6 @@ _DATA = "enumerate(DataLoader)#"
 _REDUCTIONS = ("aten::mean", "aten::sum")
 _COMPILED = re.compile(r"TorchDynamo|Torch-Compiled|\(dynamo_timed\)")
 _COMPILES = "entire_frame_compile (dynamo_timed)"
-_FLOPS = ("flops", "FLOPs", "Flops")
 
 
 def host_parts(trace: Trace, window: Span, requests: HostRequests) -> HostParts:
@@ -76,11 +74,13 @@ def own_times(trace: Trace, window: Span) -> list[OperatorTotal]:
     seconds: dict[str, float] = defaultdict(float)
     counts: dict[str, int] = defaultdict(int)
     low, high = window
-    events = [event for event in trace.operators if low <= event.start < high]
-    events.sort(key=lambda event: (str(event.process), str(event.thread), event.start, -event.end))
-    for _, thread in groupby(events, key=lambda event: (event.process, event.thread)):
+    threads: dict[tuple[int | str, int | str], list[Event]] = defaultdict(list)
+    for event in trace.operators:
+        if low <= event.start < high:
+            threads[event.process, event.thread].append(event)
+    for events in threads.values():
         around: list[Event] = []
-        for event in thread:
+        for event in sorted(events, key=lambda one: (one.start, -one.end)):
             while around and around[-1].end <= event.start:
                 around.pop()
             if around:
@@ -100,19 +100,6 @@ def reduction_share(operators: list[OperatorTotal]) -> float | None:
     """The weight of means and sums among all operators; None without operators."""
     everything = sum(one.seconds for one in operators)
     return sum(one.seconds for one in operators if one.name in _REDUCTIONS) / everything if everything else None
-
-
-def flops_of(trace: Trace, window: Span) -> float | None:
-    """The operations that the profiler counted within `window`; None where it did not count."""
-    low, high = window
-    found = [
-        count
-        for event in trace.operators
-        if low <= event.start < high
-        for name in _FLOPS
-        if (count := number(event.arguments.get(name))) is not None
-    ]
-    return sum(found) if found else None
 
 
 def recompilations_of(trace: Trace, window: Span) -> int | None:

@@ -1,8 +1,8 @@
 """Reading a Kineto trace: the JSON that `torch.profiler` exports, plain or gzipped, from any release since 1.8.
 
-Only complete events (`ph` "X") are kept, sorted by what they are about. Times become seconds since the first event.
-Accelerators that are not CUDA's have categories of their own with the same meaning (`xpu_runtime`, `mtia_ccp_events`,
-`privateuse1_driver`); they are counted with CUDA's.
+Only complete events (`ph` "X") are kept, sorted by what they are about. Times become seconds since a whole hour, which
+keeps their digits. Accelerators that are not CUDA's have categories of their own with the same meaning (`xpu_runtime`,
+`mtia_ccp_events`, `privateuse1_driver`); they are counted with CUDA's.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from trainlint.probe.traces.trace_analysis import TracedDevice
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _RANK_IN_NAME = re.compile(r"rank[-_]?(\d+)", re.IGNORECASE)
+_HOUR_US = 3600e6
 _OLDEST_UNIX_US = 1e15
 """Releases without `baseTimeNanoseconds` write times since 1970, which are longer than any machine is up."""
 
@@ -166,8 +167,9 @@ def _read_header(trace: Trace, document: Mapping[str, object]) -> None:
 
 def _sort_events(trace: Trace, events: list[object]) -> float:
     """Put the events into the lists of `trace`, emptying `events`; return what became time 0, in the file's us."""
-    lists: dict[object, list[Event] | None] = {}
-    origin = min((ts for one in events if (ts := _start(one)) is not None), default=0.0)
+    lists: dict[str, list[Event] | None] = {}
+    first = next((start for one in events if (start := _start(one)) is not None), 0.0)
+    origin = first // _HOUR_US * _HOUR_US
     events.reverse()
     while events:
         raw = events.pop()
@@ -231,6 +233,8 @@ def _unix_origin(document: object, origin_us: float) -> float | None:
 
 def number(value: object) -> float | None:
     """A finite number, also one that was written as text; None for anything else."""
+    if type(value) is float:  # nearly all of them
+        return value if math.isfinite(value) else None
     if isinstance(value, str):
         try:
             value = float(value)

@@ -247,8 +247,6 @@ class RankTrace:
     """The dearest twenty by device time."""
     reduction_share: float | None
     """Weight of `aten::mean` and `aten::sum` among operators by host time."""
-    flops: float | None
-    """Floating-point operations, where the profiler counted them."""
     recompilations: int | None
     """Compilations by Dynamo within the traced steps; None if the trace shows no compiled code."""
     skipped: int
@@ -265,10 +263,6 @@ class RankTrace:
         if self.reduction_rounds is None or not self.updates:
             return None
         return self.reduction_rounds / self.updates
-
-    @property
-    def flops_per_step(self) -> float | None:
-        return self.per_step(self.flops)
 
     def per_step(self, total: float | None) -> float | None:
         """A total as a figure per step; None where steps are not known."""
