@@ -175,6 +175,19 @@ def test_code_of_libraries_is_not_blamed(job: Path) -> None:
     assert waits_by_row(traced(body, job)).keys() == {row_of("loss.item()")}
 
 
+def test_code_of_the_agent_is_not_blamed(job: Path) -> None:
+    agent = job / "recording" / "agent"
+    agent.mkdir(parents=True)
+    (agent / "hooks.py").touch()
+    trace = GpuTrace()
+    with trace.function("train.py", row_of("def report"), "report"):
+        for name in ("hooks.py", str(agent / "hooks.py")):
+            with trace.step(), trace.function(name, 3, "item"):
+                trace.item()
+    (rank,) = analyse([trace.write(job / "trace.json")], [job], [agent]).ranks
+    assert {wait.site.function for wait in rank.waits if wait.site} == {"report"}
+
+
 def test_a_job_whose_source_is_elsewhere_is_blamed_by_function(tmp_path: Path) -> None:
     def body(trace: GpuTrace) -> None:
         with trace.function("project/report.py", 4, "report"):

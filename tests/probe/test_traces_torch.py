@@ -10,7 +10,7 @@ import pytest
 
 from trainlint.probe.traces import RankTrace, analyse
 from trainlint.probe.traces.reading import read
-from trainlint.probe.traces.sites import origins
+from trainlint.probe.traces.sites import JobCode, origins
 from trainlint.probe.traces.trace_analysis import StepSource
 
 pytestmark = pytest.mark.torch
@@ -125,7 +125,7 @@ def test_operators_have_their_own_time(rank: RankTrace) -> None:
 def test_operators_come_from_functions_of_the_job(job: Path) -> None:
     trace = read(job)
     reads = [operator for operator in trace.operators if operator.name == "aten::item"]
-    sites = [origin.site for origin in origins(trace, reads, [job.parent])]
+    sites = [origin.site for origin in origins(trace, reads, JobCode([job.parent]))]
     assert len(sites) == STEPS
     assert {(site.path, site.function) for site in sites if site} == {(job.parent / "train.py", "report")}
 

@@ -46,7 +46,7 @@ def traced(recording: Recording) -> Traced:
     if not recording.traces:
         return Traced()
     try:
-        found = analyse(recording.traces, (Path(recording.manifest.cwd),))
+        found = analyse(recording.traces, [Path(recording.manifest.cwd)], [recording.folder / "agent"])
     except UnusableTraceError as error:
         return Traced(missing={"kineto": str(error)})
     return of_analysis(found)

@@ -18,27 +18,30 @@ from trainlint.probe.traces.operators import (
     reduction_share,
 )
 from trainlint.probe.traces.reading import Trace, UnusableTraceError, read
+from trainlint.probe.traces.sites import JobCode
 from trainlint.probe.traces.steps import steps_of, updates_of, window_of
 from trainlint.probe.traces.trace_analysis import RankTrace, TraceAnalysis
 
 
-def analyse(paths: Sequence[Path], roots: Sequence[Path] = ()) -> TraceAnalysis:
+def analyse(paths: Sequence[Path], roots: Sequence[Path] = (), foreign: Sequence[Path] = ()) -> TraceAnalysis:
     """Analyse the traces of one run, one file after the other, so that only one is in memory.
 
     Args:
         paths: one file for each rank.
         roots: folders in which relative names of the job's files are looked up, such as its working directory.
+        foreign: folders with code that ran in the job and is not its own, such as the probe's agent.
 
     Raises:
         UnusableTraceError: none of the files is a trace that can be read; the message says why of the first.
     """
+    code = JobCode(roots, foreign)
     ranks: list[RankTrace] = []
     unreadable: dict[Path, str] = {}
     first: UnusableTraceError | None = None
     for path in paths:
         try:
             with _without_collection():
-                ranks.append(_rank_trace(read(path), roots))
+                ranks.append(_rank_trace(read(path), code))
         except UnusableTraceError as error:
             unreadable[path] = str(error)
             first = first or error
@@ -61,10 +64,10 @@ def _without_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _rank_trace(trace: Trace, roots: Sequence[Path]) -> RankTrace:
+def _rank_trace(trace: Trace, code: JobCode) -> RankTrace:
     steps = steps_of(trace)
     window = window_of(trace, steps)
-    requests = host_requests(trace, window, steps, roots)
+    requests = host_requests(trace, window, steps, code)
     work = device_work(trace, window)
     operators = own_times(trace, window)
     return RankTrace(

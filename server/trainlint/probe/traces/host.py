@@ -7,14 +7,13 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 
 from trainlint.probe.traces.call_rows import with_rows
 from trainlint.probe.traces.device import bytes_of, kind_of_copy
 from trainlint.probe.traces.intervals import Span
 from trainlint.probe.traces.reading import Event, Trace
-from trainlint.probe.traces.sites import Origin, origins
+from trainlint.probe.traces.sites import JobCode, Origin, origins
 from trainlint.probe.traces.trace_analysis import (
     CodeSite,
     Direction,
@@ -62,14 +61,14 @@ def launches_of(trace: Trace, window: Span) -> Launches | None:
     return Launches(len(found), median(found) * 1e6, sum(found)) if found else None
 
 
-def host_requests(trace: Trace, window: Span, steps: TracedSteps, roots: Sequence[Path]) -> HostRequests:
-    """The requests that the host made within `window`. `roots` are the folders of the job's relative file names."""
+def host_requests(trace: Trace, window: Span, steps: TracedSteps, code: JobCode) -> HostRequests:
+    """The requests that the host made within `window`, by places in the job's code."""
     calls = {call.correlation: call for call in trace.calls}
     copies = [request for request in _requests(calls, trace.copies) if _starts_in(request.call, window)]
     fills = [request for request in _requests(calls, trace.fills) if _starts_in(request.call, window)]
     waits = [request for request in _waits(trace, copies) if _starts_in(request.call, window)]
     asked = [request.call for request in (*waits, *copies, *fills)]
-    found = iter(with_rows(origins(trace, asked, roots), steps.starts_s))
+    found = iter(with_rows(origins(trace, asked, code), steps.starts_s))
     return HostRequests(
         waits=_host_waits([(request, next(found)) for request in waits]),
         copies=_site_copies([(request, next(found)) for request in copies]),

@@ -15,14 +15,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
-from trainlint import agent
 from trainlint.probe.traces.reading import Event, Trace
 from trainlint.probe.traces.trace_analysis import CodeSite
 from trainlint.semantics.modules import INSTALLED
 
 _FRAME = re.compile(r"^(?P<path>.+)\((?P<row>\d+)\): (?P<function>.+)$", re.DOTALL)
 _BUILT_IN = re.compile(r"^<(?:built-in (?:method|function)|method|slot wrapper) '?(?P<name>\w+)")
-_AGENT_FILES = frozenset(path.name for path in Path(agent.__file__).parent.glob("*.py")) | {"sitecustomize.py"}
 _LIBRARY_FOLDERS = {"site-packages", "dist-packages"}
 _STANDARD_LIBRARY = re.compile(r"(?:^|[/\\])lib(?:64)?[/\\]python\d\.\d+[/\\]", re.IGNORECASE)
 
@@ -49,8 +47,32 @@ _Stack = list[tuple[Event, bool]]
 NOWHERE = Origin(None, "", "", None, None)
 
 
-def origins(trace: Trace, calls: Sequence[Event], roots: Sequence[Path]) -> list[Origin]:
-    """Where each of the calls comes from. `roots` are the folders in which relative names of files are looked up."""
+@dataclass(frozen=True, slots=True)
+class JobCode:
+    """What the job's own code is."""
+
+    roots: Sequence[Path] = ()
+    """Folders in which relative names of its files are looked up, such as its working directory."""
+    foreign: Sequence[Path] = ()
+    """Folders with code that ran in the job and is not its own, such as the probe's agent."""
+
+    def file(self, name: str) -> Path | None:
+        """The file of that name, unless it is of the standard library, installed, or foreign."""
+        path = PurePath(name)
+        if name.startswith("<") or _STANDARD_LIBRARY.search(name) or _LIBRARY_FOLDERS.intersection(path.parts):
+            return None
+        if path.is_absolute():
+            return None if any(path.is_relative_to(folder) for folder in self.foreign) else Path(path)
+        for root in self.roots:
+            if (root / path).is_file():
+                return root / path
+        package = path.parts[0].removesuffix(".py")
+        foreign = package in sys.stdlib_module_names or package in INSTALLED
+        return None if foreign or any((folder / path).is_file() for folder in self.foreign) else Path(path)
+
+
+def origins(trace: Trace, calls: Sequence[Event], code: JobCode) -> list[Origin]:
+    """Where each of the calls comes from in the job's code."""
     threads: dict[_Thread, list[int]] = defaultdict(list)
     for number, call in enumerate(calls):
         threads[call.process, call.thread].append(number)
@@ -60,7 +82,7 @@ def origins(trace: Trace, calls: Sequence[Event], roots: Sequence[Path]) -> list
             if (event.process, event.thread) in threads:
                 around[event.process, event.thread].append((event, is_python))
     found = [NOWHERE] * len(calls)
-    names = _Names(roots)
+    names = _Names(code)
     for thread, numbers in threads.items():
         for number, stack in _stacks(around[thread], calls, numbers):
             found[number] = _origin(stack, names)
@@ -105,8 +127,8 @@ def _operation(stack: _Stack) -> str:
 class _Names:
     """What the names of Python events mean for one job."""
 
-    def __init__(self, roots: Sequence[Path]) -> None:
-        self._roots = roots
+    def __init__(self, code: JobCode) -> None:
+        self._code = code
         self._sites: dict[str, CodeSite | None] = {}
         self._files: dict[str, Path | None] = {}
 
@@ -121,23 +143,8 @@ class _Names:
 
     def _file(self, name: str) -> Path | None:
         if name not in self._files:
-            self._files[name] = _file_of_job(name, self._roots)
+            self._files[name] = self._code.file(name)
         return self._files[name]
-
-
-def _file_of_job(name: str, roots: Sequence[Path]) -> Path | None:
-    """The file, if it is neither of the standard library nor installed nor of the probe's agent."""
-    path = PurePath(name)
-    if name.startswith("<") or _STANDARD_LIBRARY.search(name) or _LIBRARY_FOLDERS.intersection(path.parts):
-        return None
-    if path.is_absolute():
-        return Path(path)
-    for root in roots:
-        if (root / path).is_file():
-            return root / path
-    package = path.parts[0].removesuffix(".py")
-    foreign = package in sys.stdlib_module_names or package in INSTALLED or path.name in _AGENT_FILES
-    return None if foreign else Path(path)
 
 
 def _callee(name: str) -> str:
