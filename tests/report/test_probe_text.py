@@ -23,7 +23,8 @@ from judged_runs import (
 
 from trainlint.probe.evidence import Verdict
 from trainlint.probe.measured import Bottleneck, Cpu, LineCost, Overhead, Overlapping, Shares, Steps
-from trainlint.report.probe_text import LONGEST_LIST, render_text
+from trainlint.report.probe_sections import LONGEST_LIST
+from trainlint.report.probe_text import render_text
 from trainlint.report.sources import Sources
 from trainlint.report.view import View
 from trainlint.report.width import display_width

@@ -25,7 +25,7 @@ def milliseconds(seconds: float) -> str:
 
 def seconds_text(seconds: float) -> str:
     """A duration in the unit that reads best."""
-    return f"{number(seconds)} s" if seconds >= 10 else milliseconds(seconds)
+    return f"{number(seconds)} s" if seconds >= 1 else milliseconds(seconds)
 
 
 def percent(share: float) -> str:

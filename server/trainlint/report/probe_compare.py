@@ -101,12 +101,20 @@ class Comparison:
 
     def lines_of_text(self, view: View) -> Iterator[str]:
         """The comparison in sentences, one a line."""
+        yield from self.headlines()
+        yield from (share_text(share) for share in self.shares)
+        yield from self.changes(view)
+
+    def headlines(self) -> Iterator[str]:
+        """What can be compared, and how throughput and bottleneck changed."""
         yield from (f"cannot be compared: {obstacle}" for obstacle in self.obstacles)
         yield from (f"differs: {difference}" for difference in self.differences)
         yield rate_text(self)
         earlier, now = self.bottlenecks
         yield f"bottleneck: {now}, as before" if earlier == now else f"bottleneck: {now}, before {earlier}"
-        yield from (share_text(share) for share in self.shares)
+
+    def changes(self, view: View) -> Iterator[str]:
+        """The verdicts that are others now, and the lines that got dearer or cheaper."""
         yield from (verdict_text(change, view) for change in self.verdicts)
         yield from (line_text(change, view) for change in self.lines)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from trainlint.report.probe_result import ProbeResult, RuntimeFindingJson
 from trainlint.report.style import printable
 from trainlint.report.verdicts import ORDER, calls_text
 from trainlint.report.view import View
+from trainlint.report.width import expand_tabs
 from trainlint.source.alignment import row_digest
 
 SHARE_LABELS = {
@@ -59,6 +61,13 @@ LINE_COSTS = {
     "copy": "copy to or from the device",
     "call": "call",
 }
+
+LONGEST_LIST = 20
+"""Findings of a verdict that asks for nothing to be done, in texts; more are counted. Confirmed ones are all shown."""
+MOST_LINES = 10
+"""Of those that cost something, in texts."""
+
+NO_VERDICT = "no verdict was reached"
 
 GPU_NOTE = (
     "GPU-Util is the share of time in which at least one kernel ran; it does not say how full the GPU was. "
@@ -276,6 +285,18 @@ def _dearest_first(finding: FindingJson) -> float:
     return 0.0 if cost is None else -cost
 
 
+_ADDRESS = re.compile(r"https?://[^\s<>()|\"'`\\]+")
+
+
+def address(finding: FindingJson) -> str | None:
+    """The page of the rule; None where what the result holds is no address that a report may link to."""
+    return finding.url if finding.url and _ADDRESS.fullmatch(finding.url) else None
+
+
+def status_word(status: Status | None) -> str:
+    return "without a verdict" if status is None else status.value.replace("-", " ")
+
+
 def place(finding: FindingJson, view: View) -> str:
     """Return `path:row`, in a notebook `path:cell N:row`."""
     cell = "" if finding.cell is None else f"cell {finding.cell}:"
@@ -300,9 +321,16 @@ def file_name(filename: str, view: View) -> str:
 
 def source_text(result: ProbeResult, filename: str, cell: int | None, row: int, view: View) -> str:
     """The source of a row, without its margins; empty where it is not what it was when the job ran."""
+    return source_row(result, filename, cell, row, view).strip()
+
+
+def source_row(result: ProbeResult, filename: str, cell: int | None, row: int, view: View) -> str:
+    """Likewise, with its indentation."""
     text = view.sources.line(Path(filename), cell, row)
     recorded = result.row_digest(filename, row) if cell is None else None
-    return "" if recorded is not None and recorded != row_digest(text) else printable(text.strip())
+    if recorded is not None and recorded != row_digest(text):
+        return ""
+    return printable(expand_tabs(text.rstrip(), 0)[0])
 
 
 def line_cost(line: LineCost) -> str:

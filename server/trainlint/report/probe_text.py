@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from trainlint.report.probe_compare import Comparison
 
 NARROWEST = 30
-LONGEST_LIST = 20
-"""Findings of a verdict that asks for nothing to be done; more are counted. Confirmed ones are all shown."""
-MOST_LINES = 10
 WIDEST_BAR = 40
 _WIDTH_BESIDE_A_BAR = 46
 
@@ -189,7 +186,7 @@ def _lines(page: _Page, result: ProbeResult) -> None:
     if not result.lines:
         return
     page.heading("Dearest lines", " (per step)")
-    for line in result.lines[:MOST_LINES]:
+    for line in result.lines[: sections.MOST_LINES]:
         share = "" if line.share is None else f", {percent(line.share)}"
         page.line(
             f"{sections.line_place(line, page.view)} ",
@@ -200,7 +197,7 @@ def _lines(page: _Page, result: ProbeResult) -> None:
         source = sections.source_text(result, line.filename, None, line.row, page.view)
         if source:
             page.line(_cut(source, page.width - 6), indent=6, style="dim")
-    _rest(page, len(result.lines) - MOST_LINES)
+    _rest(page, len(result.lines) - sections.MOST_LINES)
 
 
 def _findings(page: _Page, result: ProbeResult) -> None:
@@ -208,21 +205,17 @@ def _findings(page: _Page, result: ProbeResult) -> None:
     if not groups:
         page.heading("Findings: ", "none in the files that the run loaded")
         return
-    counts = ", ".join(f"{len(findings)} {_status_word(status)}" for status, findings in groups)
+    counts = ", ".join(f"{len(findings)} {sections.status_word(status)}" for status, findings in groups)
     page.heading("Findings: ", counts)
     for status, findings in groups:
         page.line()
-        meaning = "no verdict was reached" if status is None else MEANINGS[status]
+        meaning = sections.NO_VERDICT if status is None else MEANINGS[status]
         style = "" if status is None else _STATUS_STYLES[status]
-        page.line(_status_word(status), style=style, rest=f" ({meaning})")
-        listed = findings if status is Status.CONFIRMED else findings[:LONGEST_LIST]
+        page.line(sections.status_word(status), style=style, rest=f" ({meaning})")
+        listed = findings if status is Status.CONFIRMED else findings[: sections.LONGEST_LIST]
         for finding in listed:
             _finding(page, result, finding, style)
         _rest(page, len(findings) - len(listed))
-
-
-def _status_word(status: Status | None) -> str:
-    return "without a verdict" if status is None else status.value.replace("-", " ")
 
 
 def _finding(page: _Page, result: ProbeResult, finding: FindingJson, style: str) -> None:
