@@ -123,9 +123,10 @@ class GpuTrace:
         for how long the host waited."""
         started = self.now
         end = self._copy("Memcpy DtoH (Device -> Pageable)", us, size)
-        self.events[-1]["dur"] = max(LAUNCH_US, end - started)
+        waited = max(LAUNCH_US, end - started)
+        self.events[-1]["dur"] = waited
         self.now = max(self.now, end)
-        return self.events[-1]["dur"] + self.synchronize()
+        return waited + self.synchronize()
 
     def item(self) -> float:
         """`Tensor.item()`; return for how long the host waited."""

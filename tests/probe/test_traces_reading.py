@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.probe.kineto_traces import BASE_NANOSECONDS, GpuTrace
 
+from trainlint.probe.analysis import analyse_traces
 from trainlint.probe.traces import UnusableTraceError, analyse, line_evidence
 from trainlint.probe.traces.reading import read
 
@@ -118,6 +120,29 @@ def test_damaged_events_cost_no_more_than_themselves(damage: dict[str, object], 
     (rank,) = analysis.ranks
     assert rank.span_s >= 0
     assert all(0 <= use.share(use.busy_s) <= 1.0001 for use in rank.uses)
+
+
+NONSENSE: tuple[object, ...] = (
+    *(None, True, 0, -1, 1e308, -1e308, float("nan"), float("inf"), 10**40, "", "x", "1e5", "9" * 5000, [], [1], {}),
+    *("Memcpy (", "ProfilerStep#", "nn.Module: ", "(1): b", "/(1): /", ".(1): x", "..(2): <module>", "\0(1): f"),
+    *("Optimizer.step#", "c10d::", "nccl:x", "autograd::engine::evaluate_function", {"a": 1}),
+)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_nonsense_in_any_field_ends_in_a_traceback(seed: int, tmp_path: Path) -> None:
+    choose = random.Random(seed)
+    path = tmp_path / "trace.json"
+    for _ in range(10):
+        document = good()
+        events = document["traceEvents"]
+        for event in choose.choices(events, k=choose.randrange(1, 30)):
+            target = choose.choice([event, event.get("args")])
+            if isinstance(target, dict) and target:
+                target[choose.choice(list(target))] = choose.choice(NONSENSE)
+        path.write_bytes(whole(document))
+        result, _ = analyse_traces([path], [tmp_path], [])
+        assert all(share is None or -1e-9 <= share <= 1 + 1e-9 for _, share in result.shares)
 
 
 def test_events_that_are_not_even_objects_are_passed_over(tmp_path: Path) -> None:
