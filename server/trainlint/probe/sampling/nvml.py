@@ -111,8 +111,11 @@ class Device:
     _told: set[str] = field(default_factory=set)
     _failed: dict[str, str] = field(default_factory=dict)
 
-    def ask(self, metric: str, question: Callable[[], Any]) -> Any:
-        """What the driver answers; None where it does not, which is noted. What it never tells is not asked again."""
+    def ask(self, metric: str, question: Callable[[], Any], *, tells: bool = True) -> Any:
+        """What the driver answers; None where it does not, which is noted. What it never tells is not asked again.
+
+        `tells` is whether an answer has the metric, rather than being a first step towards it.
+        """
         if self.lost or metric in self.missing:
             return None
         nvml = self.nvml
@@ -121,7 +124,8 @@ class Device:
         except nvml.NVMLError as error:
             self._note(metric, error)
             return None
-        self._told.add(metric)
+        if tells:
+            self._told.add(metric)
         return answer
 
     def _note(self, metric: str, error: Any) -> None:
@@ -345,7 +349,8 @@ class _Watched:
 
     def _traffic(self) -> tuple[float | None, float | None]:
         """Bytes per second that the GPU sent and received over PCIe since the sample before."""
-        found = self._asked("pcie", "nvmlDeviceGetFieldValues", [PCIE_TX, PCIE_RX])
+        nvml, handle = self._nvml, self.device.handle
+        found = self.device.ask("pcie", lambda: nvml.nvmlDeviceGetFieldValues(handle, [PCIE_TX, PCIE_RX]), tells=False)
         if found is None:
             return None, None
         sent, received = found
@@ -374,7 +379,7 @@ class _Watched:
     def _can_monitor(self) -> bool:
         """Whether there is a GPU performance monitor: Hopper and newer."""
         whole = self.device.parent or self.device.handle
-        found = self.device.ask("gpm", lambda: self._nvml.nvmlGpmQueryDeviceSupport(whole))
+        found = self.device.ask("gpm", lambda: self._nvml.nvmlGpmQueryDeviceSupport(whole), tells=False)
         if found is not None and not found.isSupportedDevice:
             self.device.missing["gpm"] = "the GPU has no performance monitor; Hopper and newer GPUs do"
         return found is not None and bool(found.isSupportedDevice)
