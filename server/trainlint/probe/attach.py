@@ -109,8 +109,8 @@ def _require_sight(pid: int) -> None:
     from trainlint.probe.sampling.nvml import NvmlUnavailableError, open_library
     from trainlint.probe.sampling.targets import is_python
 
+    job = psutil.Process(pid)
     try:
-        job = psutil.Process(pid)
         python = [process.pid for process in (job, *job.children(recursive=True)) if is_python(process)]
         reason = first_look(python[0]) if python else f"process {pid} is no Python program, nor has it started one"
     except PySpyUnavailableError as error:
@@ -119,6 +119,8 @@ def _require_sight(pid: int) -> None:
         raise NoSuchJobError(f"process {pid} has ended already") from error
     if reason is None:
         return
+    if not job.is_running() or job.status() == psutil.STATUS_ZOMBIE:
+        raise NoSuchJobError(f"process {pid} has ended already")
     try:
         open_library().nvmlShutdown()  # before the samplers are forked
     except NvmlUnavailableError as error:

@@ -23,6 +23,7 @@ from trainlint.source.system_errors import reason_of
 
 PTRACE_SCOPE = Path("/proc/sys/kernel/yama/ptrace_scope")
 LONGEST_LOOK_S = 10.0
+MAIN_THREAD = "MainThread"
 
 TO_BE_ALLOWED = (
     "run the probe as root or with the capability SYS_PTRACE (Docker: --cap-add SYS_PTRACE; Kubernetes: "
@@ -157,7 +158,7 @@ def parse(events: list[dict[str, object]]) -> Iterator[Held]:
         stack = stacks.setdefault(thread, [])
         started = since.setdefault(thread, clock)
         if clock > started and stack:
-            yield _held(stack, started, clock, last=clock >= end)
+            yield _held(stack, started, clock, last=clock >= end, pid=event.get("pid"))
         since[thread] = clock
         if phase == "B":
             arguments = event.get("args")
@@ -168,9 +169,12 @@ def parse(events: list[dict[str, object]]) -> Iterator[Held]:
             stack.pop()
 
 
-def _held(stack: list[Frame], started: float, ended: float, *, last: bool) -> Held:
-    thread, calls = stack[0].function, stack[1:]
-    name = thread.partition("): ")[2] if thread.startswith("thread (") else ""
+def _held(stack: list[Frame], started: float, ended: float, *, last: bool, pid: object) -> Held:
+    number, _, name = stack[0].function.removeprefix("thread (").partition("): ")
+    calls = stack[1:]
+    if not name and (number.removesuffix(")") == str(pid) or (calls and calls[0].function == "<module>")):
+        # Threads have names once a program has imported `threading`; the main thread has the number of its process.
+        name = MAIN_THREAD
     return Held(started, ended - started, name, tuple(reversed(calls)), last)
 
 
@@ -180,7 +184,7 @@ def failure(said: str) -> str:
     text = " ".join(line.removeprefix("Error:").strip() for line in lines if line)
     if "Permission denied" in text or "Permission Denied" in text or "Operation not permitted" in text:
         return f"the system does not let py-spy read the job's memory{_scope()}; {TO_BE_ALLOWED}"
-    if "No such process" in text or "Check that the process is running" in text:
+    if any(words in text for words in ("No such process", "Check that the process is running", "(os error 2)")):
         return "the process ended before py-spy could read it"
     if "Failed to find python version" in text or "Failed to find a python interpreter" in text:
         return "py-spy finds no Python that it knows in the process"

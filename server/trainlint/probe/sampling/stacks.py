@@ -12,7 +12,7 @@ from trainlint.probe import recording
 from trainlint.probe.sampling.job import Job
 from trainlint.probe.sampling.lines import Lines
 from trainlint.probe.sampling.pace import Pace
-from trainlint.probe.sampling.pyspy import Frame, Held, PySpyUnavailableError, Recorder, program
+from trainlint.probe.sampling.pyspy import MAIN_THREAD, Frame, Held, PySpyUnavailableError, Recorder, program
 from trainlint.probe.sampling.targets import MOST_AT_ONCE, Target, chosen, noted_targets, running_targets
 
 INTERVAL_S, LONGEST_INTERVAL_S = 0.2, 0.5
@@ -33,7 +33,6 @@ LONGEST_END_S = 8.0
 LARGEST_BYTES = 16 << 20
 """Of the file of stacks; 50 steps must not take more than 50 MB in all."""
 
-MAIN_THREAD = "MainThread"
 WAITS = {
     "threading.py": {"wait", "acquire", "join", "_wait_for_tstate_lock", "_acquire_restore"},
     "selectors.py": {"select"},
