@@ -25,9 +25,9 @@ def use_of(trace: GpuTrace, folder: Path) -> DeviceUse:
     return use
 
 
-def steps(body: Callable[[GpuTrace], None], **options: int) -> GpuTrace:
+def steps(body: Callable[[GpuTrace], None], world_size: int = 1, device: int = 0) -> GpuTrace:
     """A job of equal steps, each of which ends when the device is through."""
-    trace = GpuTrace(**options)
+    trace = GpuTrace(world_size=world_size, device=device)
     for _ in range(STEPS):
         with trace.step():
             body(trace)

@@ -104,7 +104,7 @@ def rank(job: Path) -> RankTrace:
 def test_a_trace_of_the_cpu_has_steps_and_no_device(rank: RankTrace) -> None:
     assert (rank.steps.source, rank.steps.count, rank.updates) == (StepSource.PROFILER, STEPS, STEPS)
     assert rank.uses == () and rank.main is None and rank.launches is None
-    assert rank.waits == rank.copies == rank.fills == ()
+    assert not (rank.waits or rank.copies or rank.fills)
     assert rank.has_stacks and not rank.skipped
     assert rank.reductions_per_update is None
 

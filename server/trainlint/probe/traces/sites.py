@@ -66,7 +66,7 @@ class JobCode:
         for root in self.roots:
             if (root / path).is_file():
                 return root / path
-        package = path.parts[0].removesuffix(".py")
+        package = path.parts[0].removesuffix(".py") if path.parts else ""
         foreign = package in sys.stdlib_module_names or package in INSTALLED
         return None if foreign or any((folder / path).is_file() for folder in self.foreign) else Path(path)
 
