@@ -45,10 +45,11 @@ def test_a_misspelled_rule_gets_a_hint(program: Program) -> None:
     assert "did you mean `loss-keeps-graph`?" in program("explain", "loss-keep-graph").stderr
 
 
-def test_a_runtime_finding_has_no_rule(program: Program) -> None:
-    done = program("explain", "TL905")
-    assert done.returncode == 2
-    assert "TL905 memory-headroom" in done.stderr
+def test_what_only_a_probe_reports_is_explained_too(program: Program) -> None:
+    done = program("explain", "TL910")
+    assert done.returncode == 0
+    assert done.stdout.startswith("# unpredicted-sync (TL910)\n")
+    assert "Family: runtime" in done.stdout
 
 
 def test_settings_name_where_they_come_from(program: Program) -> None:

@@ -99,9 +99,6 @@ USAGE_MISTAKES = [
     pytest.param(["check", "--format", "json"], "did you mean `--output-format`?", id="part of an option"),
     pytest.param(["check", "--bogus"], "error: unknown option `--bogus`\nTry", id="no option at all"),
     pytest.param(["check", "--config", "select='TL201'"], ": select: must be a list", id="setting of the wrong type"),
-    pytest.param(
-        ["check", "--select", "TL909"], "TL909 padding-waste can only be measured", id="what a probe measures"
-    ),
     pytest.param(["config", "--config", "plugins=['acme']"], 'no rule pack "acme"', id="unknown rule pack"),
     pytest.param(["check", "--output-format", "xml"], "invalid choice: 'xml'", id="unknown format"),
     pytest.param(["check", "--jobs", "0"], "expected a whole number from 1, got `0`", id="no jobs"),

@@ -86,8 +86,8 @@ NEAREST = {
     "TL2O1": "TL201",
     "TL20l": "TL201",
     "TL299": None,
-    "TL909": None,
-    "padding-waist": None,
+    "TL999": None,
+    "padding-waist": "padding-waste",
     "bogus": None,
 }
 

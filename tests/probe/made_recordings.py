@@ -28,7 +28,7 @@ from trainlint.probe.recording import (
 )
 
 TRAIN = "/project/train.py"
-LOADER = f"loader {TRAIN}:5"
+LOADER = f"{TRAIN}:5"
 SECONDS: Mapping[str, float] = {"N": 0.010, "f": 0.020, ".": 0.002, "B": 0.030, "O": 0.008, "U": 0.001}
 """What each word takes, if it is not said otherwise."""
 

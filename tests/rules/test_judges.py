@@ -86,6 +86,30 @@ STACK_SAMPLES = (
         measured(stacks={FIRST: StackSamples(0.03, 300, False)}, loader=LoaderEvidence(0.3, 0)),
         CONFIRMED,
     ),
+    Case(
+        "TL101",
+        "an interval that the threshold lies in tells nothing",
+        measured(stacks={FIRST: StackSamples(0.003, 3, False, (0.001, 0.01))}),
+        INCONCLUSIVE,
+    ),
+    Case(
+        "TL101",
+        "an interval below the threshold clears",
+        measured(stacks={FIRST: StackSamples(0.0005, 3, False, (0.0001, 0.0015))}),
+        REFUTED,
+    ),
+    Case(
+        "TL101",
+        "workers that the step does not wait for are cleared, however few the samples",
+        measured(stacks={FIRST: StackSamples(0.05, 9, True, (0.01, 0.09))}, loader=LoaderEvidence(0.001, 2)),
+        REFUTED,
+    ),
+    Case(
+        "TL101",
+        "workers, and no telling how long the step waits for them",
+        measured(stacks={FIRST: StackSamples(0.05, 400, True)}),
+        INCONCLUSIVE,
+    ),
     Case("TL101", "a line that did not run", measured(ran=DID_NOT_RUN), NOT_EXERCISED),
     Case("TL101", "absence from the samples proves nothing", measured(), INCONCLUSIVE),
 )
@@ -133,6 +157,18 @@ MEMORY_SLOPE = (
     Case("TL210", "memory that grows with each step", measured(ran=RAN, memory_slope_bytes_per_step=4096.0), CONFIRMED),
     Case("TL210", "memory that stays", measured(ran=RAN, memory_slope_bytes_per_step=0.0), REFUTED),
     Case("TL210", "a sum that did not run", measured(ran=DID_NOT_RUN, memory_slope_bytes_per_step=9.0), NOT_EXERCISED),
+    Case(
+        "TL210",
+        "memory that grows, and a line that may not have run",
+        measured(memory_slope_bytes_per_step=4096.0),
+        INCONCLUSIVE,
+    ),
+    Case(
+        "TL210",
+        "memory that stays, and a line that may not have run",
+        measured(memory_slope_bytes_per_step=0.0),
+        INCONCLUSIVE,
+    ),
     Case("TL210", "memory that was not measured", measured(ran=RAN), INCONCLUSIVE),
 )
 
@@ -245,6 +281,12 @@ SHARES = (
     Case("TL301", "replicating takes 30 % of the step", measured(data_parallel_share=0.3), CONFIRMED),
     Case("TL301", "replicating takes next to nothing", measured(data_parallel_share=0.001), REFUTED),
     Case("TL301", "no sample of DataParallel's work", measured(), INCONCLUSIVE),
+    Case(
+        "TL301",
+        "without GPUs there is nothing to replicate to",
+        Evidence(STEP_S, 50, accelerator=False, data_parallel_share=0.001),
+        INCONCLUSIVE,
+    ),
     Case("TL407", "anomaly mode takes half of the step", measured(anomaly_mode_share=0.5), CONFIRMED),
     Case("TL407", "anomaly mode takes next to nothing", measured(anomaly_mode_share=0.0), REFUTED),
     Case("TL407", "no sample of anomaly mode", measured(), INCONCLUSIVE),
@@ -310,12 +352,21 @@ def test_a_confirmed_cost_is_told_in_milliseconds_and_as_a_share_with_its_thresh
     assert verdict.evidence[0].threshold == pytest.approx(2.0)
 
 
-def test_what_workers_do_beside_each_other_costs_the_step_a_part_of_their_time() -> None:
+def test_workers_have_milliseconds_of_their_own_and_cost_the_step_a_part_of_them() -> None:
     stacks = {FIRST: StackSamples(0.05, 400, True)}
     shared = verdict_on(Case("TL101", "", measured(stacks=stacks, loader=LoaderEvidence(0.4, 5)), CONFIRMED))
-    assert (shared.ms_per_step, shared.share) == (pytest.approx(10.0), pytest.approx(0.1))
+    assert (shared.ms_per_step, shared.share) == (pytest.approx(50.0), pytest.approx(0.1))
+    assert shared.evidence[0].unit == "worker ms/step"
+    assert "loader workers" in shared.note
     bounded = verdict_on(Case("TL101", "", measured(stacks=stacks, loader=LoaderEvidence(0.03, 1)), CONFIRMED))
-    assert (bounded.ms_per_step, bounded.share) == (pytest.approx(3.0), pytest.approx(0.03))
+    assert (bounded.ms_per_step, bounded.share) == (pytest.approx(50.0), pytest.approx(0.03))
+
+
+def test_an_interval_stands_beside_a_figure_of_few_samples() -> None:
+    sampled = StackSamples(0.03, 30, False, (0.02, 0.05))
+    verdict = verdict_on(Case("TL222", "", measured(stacks={FIRST: sampled}), CONFIRMED))
+    figures = {figure.metric: figure.value for figure in verdict.evidence}
+    assert figures == pytest.approx({"stack time": 30.0, "stack time, at least": 20.0, "stack time, at most": 50.0})
 
 
 def test_unmeasured_figures_stay_null() -> None:

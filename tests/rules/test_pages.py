@@ -12,7 +12,7 @@ import pytest
 from trainlint.fixes.recipe import Applicability
 from trainlint.lint.finding import Family, Severity
 from trainlint.lint.registry import load_registry
-from trainlint.lint.rule import SECTIONS, Rule
+from trainlint.lint.rule import SECTIONS, Rule, RuntimeRule
 
 REGISTRY = load_registry()
 RULES = tuple(REGISTRY.rules.values())
@@ -24,6 +24,7 @@ FAMILY_OF_DIGIT = {
     "4": Family.COMPUTE,
     "5": Family.MEMORY,
     "6": Family.CHECKPOINT,
+    "9": Family.RUNTIME,
 }
 ERRORS = {"TL001", "TL002", "TL109", "TL116", "TL309", "TL311"}
 LEAST_INVALID, LEAST_VALID = 3, 4
@@ -43,6 +44,9 @@ def code_of(rule: type[Rule]) -> str:
 
 
 every_rule = pytest.mark.parametrize("rule", RULES, ids=code_of)
+RULES_ABOUT_CODE = tuple(rule for rule in RULES if not issubclass(rule, RuntimeRule))
+every_rule_about_code = pytest.mark.parametrize("rule", RULES_ABOUT_CODE, ids=code_of)
+RULES_ABOUT_RUNS = tuple(rule for rule in RULES if issubclass(rule, RuntimeRule))
 
 
 def test_the_built_in_pack_loads_without_warnings() -> None:
@@ -97,7 +101,7 @@ def test_a_file_holds_one_rule(rule: type[Rule]) -> None:
     assert [other.code for other in RULES if other.__module__ == rule.__module__] == [rule.code]
 
 
-@every_rule
+@every_rule_about_code
 def test_severity_follows_the_default_set(rule: type[Rule]) -> None:
     expected = Severity.ERROR if rule.code in ERRORS else Severity.WARNING if rule.default else Severity.INFO
     assert rule.severity is expected
@@ -108,12 +112,19 @@ def test_a_rule_offers_a_fix_exactly_if_it_declares_one(rule: type[Rule]) -> Non
     assert (rule.fix is not Rule.fix) == (rule.fix_class is not Applicability.NONE)
 
 
-@every_rule
+@every_rule_about_code
 def test_a_rule_judges_exactly_if_it_says_what_confirms_it(rule: type[Rule]) -> None:
     assert (rule.judge is not Rule.judge) == bool(rule.confirmed_by)
 
 
-@every_rule
+@pytest.mark.parametrize("rule", RULES_ABOUT_RUNS, ids=code_of)
+def test_a_rule_about_runs_warns_or_informs_and_says_what_it_measures(rule: type[Rule]) -> None:
+    assert rule.severity in (Severity.WARNING, Severity.INFO)
+    assert rule.confirmed_by
+    assert rule.examples == ()
+
+
+@every_rule_about_code
 def test_there_are_enough_examples_and_each_says_why(rule: type[Rule]) -> None:
     invalid = [example for example in rule.examples if not example.valid]
     valid = [example for example in rule.examples if example.valid]

@@ -239,7 +239,7 @@ class DataParallel(Rule):
         return judge_share(
             evidence,
             None,
-            evidence.data_parallel_share,
+            evidence.data_parallel_share if evidence.accelerator else None,
             metric="replicate, scatter and gather",
             source=Source.STACKS,
             unmeasured="no stack sample holds DataParallel's work; probe on a machine with two GPUs or more",

@@ -278,11 +278,14 @@ class LossKeepsGraph(Rule):
 
     def judge(self, finding: Finding, evidence: Evidence) -> Verdict:
         slope = evidence.memory_slope_bytes_per_step
-        unmeasured = "memory per step was not measured; probe more steps on a GPU"
         if slope is None:
+            unmeasured = "memory per step was not measured; probe more steps on a GPU"
             return judge_condition(evidence, finding.site, None, unmeasured=unmeasured)
         figure = Measurement("memory gained", slope, "B/step", Source.AGENT, SMALLEST_BLOCK_BYTES)
-        return judge_condition(evidence, finding.site, slope >= SMALLEST_BLOCK_BYTES, (figure,), unmeasured=unmeasured)
+        # What other code does to the memory says nothing about a line that may not have run.
+        grows = slope >= SMALLEST_BLOCK_BYTES if evidence.did_run(finding.site) else None
+        unmeasured = "the line is not known to have run in the measured steps"
+        return judge_condition(evidence, finding.site, grows, (figure,), unmeasured=unmeasured)
 
 
 def _per_batch(kept: KeptGraph) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from trainlint.cli.arguments import VerbParser, add_colour
 from trainlint.cli.failure import Failure
 from trainlint.cli.terminal import is_terminal, wants_colour
-from trainlint.lint.registry import RUNTIME_ONLY, Registry, load_registry
+from trainlint.lint.registry import Registry, load_registry
 from trainlint.lint.rule import Rule
 from trainlint.report.rule_page import page_of
 
@@ -34,9 +34,6 @@ def _rule(registry: Registry, code_or_name: str) -> type[Rule]:
     rule = registry.find(code_or_name) or registry.find(code_or_name.upper())
     if rule is not None:
         return rule
-    runtime = {name: code for code, name in RUNTIME_ONLY.items()} | {code: code for code in RUNTIME_ONLY}
-    if code := runtime.get(code_or_name):
-        raise Failure(f"{code} {RUNTIME_ONLY[code]} is measured by a probe of a running job; it has no rule to explain")
     nearest = registry.nearest(code_or_name)
     hint = f"did you mean `{nearest}`?" if nearest else "`trainlint rules` lists all."
     raise Failure(f"there is no rule `{code_or_name}`; {hint}")

@@ -9,7 +9,6 @@ from trainlint.config.errors import nearest
 from trainlint.config.resolved import Resolved
 from trainlint.config.settings import setting_keys
 
-_SELECTING = frozenset({"select", "extend-select"})
 _CODE_LIKE = re.compile(r"[A-Za-z]{2,4}[0-9]\w*")
 _DIGITS_MISREAD = str.maketrans("OIL", "011")
 _CODE_PREFIX = re.compile(r"[A-Z]+[0-9]*")
@@ -28,33 +27,25 @@ def check_pack_names(resolved: Resolved, installed: Collection[str]) -> None:
             raise resolved.error("plugins", f'no rule pack "{name}" is installed{hint}')
 
 
-def check_rule_names(resolved: Resolved, names: Mapping[str, str], measured: Mapping[str, str] | None = None) -> None:
+def check_rule_names(resolved: Resolved, names: Mapping[str, str]) -> None:
     """Refuse settings that speak about rules which do not exist.
 
     Args:
         resolved: the settings.
         names: for each installed rule, its name by its code.
-        measured: likewise for what only a probe reports, which may be ignored, and has no rule that could be selected.
 
     Raises:
         ConfigError: with the nearest code or name.
     """
-    measured = measured or {}
     known = [*names, *names.values()]
     for key, pattern in _patterns(resolved):
         if matching(pattern, names):
             continue
-        found = sorted(matching(pattern, measured))
-        if not found:
-            likely = nearest_rule(pattern, names)
-            hint = f'; did you mean "{likely}"?' if likely else "; `trainlint rules` lists all"
-            raise resolved.error(key, f'no rule has the code or name "{pattern}"{hint}')
-        if key in _SELECTING:
-            what = " and others" if len(found) > 1 else ""
-            told = f"{found[0]} {measured[found[0]]}{what}"
-            raise resolved.error(key, f'"{pattern}" selects no rule: {told} can only be measured, by a probe of a job')
+        likely = nearest_rule(pattern, names)
+        hint = f'; did you mean "{likely}"?' if likely else "; `trainlint rules` lists all"
+        raise resolved.error(key, f'no rule has the code or name "{pattern}"{hint}')
     for table in resolved.settings.rules:
-        if all(table not in ones and table not in ones.values() for ones in (names, measured)):
+        if table not in known:
             keys = setting_keys()
             raise resolved.error(table, f"is neither a setting nor a rule{nearest(table, [*known, *keys])}")
 

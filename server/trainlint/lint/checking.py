@@ -16,7 +16,7 @@ from trainlint.lint.projects import ProjectFiles
 from trainlint.lint.result import HotLoop, Reported, Withheld
 
 if TYPE_CHECKING:
-    from trainlint.lint.component import Failure
+    from trainlint.lint.failures import Failure
     from trainlint.lint.governing import Governance, Governing
     from trainlint.lint.reuse import Kept
     from trainlint.semantics.link import LinkOptions
@@ -204,7 +204,7 @@ class ProjectCheck:
             outcome = self.extraction.outcome(path)
             if outcome is None:
                 continue
-            from trainlint.lint.component import Failure
+            from trainlint.lint.failures import Failure
             from trainlint.lint.workers import Crashed, Failed
 
             crashed = crashed or isinstance(outcome, Crashed | Failed)

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from trainlint.fixes.recipe import Fix
+from trainlint.lint.failures import Failure, guarded
 from trainlint.lint.finding import Finding
 from trainlint.lint.result import HotLoop
-from trainlint.lint.rule import FileRule, Rule
+from trainlint.lint.rule import FileRule, Rule, RuntimeRule
 from trainlint.lint.selection import Selection
 from trainlint.lint.stored import dump
 from trainlint.semantics.context import Entry
@@ -24,23 +25,6 @@ from trainlint.semantics.project import Project
 
 FunctionKey = tuple[Path, int]
 """A function by its file and the index of its body."""
-_T = TypeVar("_T")
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A defect of a rule, or of trainlint, that showed on some files."""
-
-    what: str
-    """What failed: a rule's code and name, or a stage of the analysis."""
-    where: str
-    summary: str
-    traceback: str
-
-    def text(self, verbose: bool) -> str:
-        """The message for standard error."""
-        text = f"internal error: {self.what} failed on {self.where}: {self.summary}"
-        return f"{text}\n{self.traceback.rstrip()}" if verbose and self.traceback else text
 
 
 class Walked(NamedTuple):
@@ -125,7 +109,9 @@ class Component:
         """The rules to run, in order of code."""
         wanted = frozenset().union(*self.codes.values())
         selected = self.selection.rules
-        rules = [self.selection.instance(code) for code in sorted(wanted) if not issubclass(selected[code], FileRule)]
+        not_about_code = FileRule, RuntimeRule
+        codes = [code for code in sorted(wanted) if not issubclass(selected[code], not_about_code)]
+        rules = [self.selection.instance(code) for code in codes]
         return [rule for rule in rules if _holds_for(rule, self.options.torch_version)]
 
 
@@ -144,7 +130,7 @@ class EntryRuns:
     def walk(self, entry: Path) -> Walked:
         """Walk an entry point, and keep the walk until its findings are asked for."""
         failures: list[Failure] = []
-        walk = _guarded(failures, "linking", os.fspath(entry), lambda: self.component.linker.walk(entry))
+        walk = guarded(failures, "linking", os.fspath(entry), lambda: self.component.linker.walk(entry))
         if walk is None:
             return Walked(frozenset(), None, tuple(failures))
         self._walks[entry] = walk
@@ -159,7 +145,7 @@ class EntryRuns:
         if walk is None:
             return found
         linker = self.component.linker
-        project = _guarded(found.failures, "linking", os.fspath(entry), lambda: linker.complete(walk))
+        project = guarded(found.failures, "linking", os.fspath(entry), lambda: linker.complete(walk))
         if project is not None:
             self._run_rules(project, os.fspath(entry), found)
         found.read = walk.read
@@ -182,7 +168,7 @@ class EntryRuns:
     def _uncalled_in(self, path: Path, owner: Entry, called: frozenset[FunctionKey]) -> Uncalled:
         found = EntryFindings()
         linker = self.component.linker
-        walked = _guarded(found.failures, "linking", os.fspath(path), lambda: linker.walk_uncalled(path, owner, called))
+        walked = guarded(found.failures, "linking", os.fspath(path), lambda: linker.walk_uncalled(path, owner, called))
         if walked is None:
             return Uncalled(path, owner, called, frozenset(), owner.trains, found)
         found.read = walked.read
@@ -208,24 +194,13 @@ class EntryRuns:
         def found() -> list[Finding]:
             return [finding for finding in rule.check(project) if rule.code in codes.get(finding.site.path, ())]
 
-        findings = _guarded(failures, f"{rule.code} {rule.name}", where, found) or ()
+        findings = guarded(failures, f"{rule.code} {rule.name}", where, found) or ()
         return [replace(finding, fix=_fix(rule, finding, failures)) for finding in findings]
 
 
 def _fix(rule: Rule, finding: Finding, failures: list[Failure]) -> Fix | None:
     where = f"{finding.site.path}:{finding.site.row}"
-    return finding.fix or _guarded(failures, f"the fix of {rule.code} {rule.name}", where, lambda: rule.fix(finding))
-
-
-def _guarded(failures: list[Failure], what: str, where: str, action: Callable[[], _T]) -> _T | None:
-    """Do it; a defect is added to the failures, and the run goes on."""
-    try:
-        return action()
-    except Exception as error:
-        import traceback
-
-        failures.append(Failure(what, where, f"{type(error).__name__}: {error}", traceback.format_exc()))
-        return None
+    return finding.fix or guarded(failures, f"the fix of {rule.code} {rule.name}", where, lambda: rule.fix(finding))
 
 
 def _holds_for(rule: Rule, torch: tuple[int, int] | None) -> bool:

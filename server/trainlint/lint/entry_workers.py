@@ -15,7 +15,8 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
-from trainlint.lint.component import EntryFindings, EntryRuns, Failure, FunctionKey, Uncalled, Walked
+from trainlint.lint.component import EntryFindings, EntryRuns, FunctionKey, Uncalled, Walked
+from trainlint.lint.failures import Failure
 from trainlint.semantics.context import Entry
 from trainlint.source.processes import discard, process_context, received, start
 

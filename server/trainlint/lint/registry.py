@@ -19,23 +19,6 @@ from types import ModuleType
 from trainlint.lint.packs import BUILT_IN, Pack, installed_packs
 from trainlint.lint.rule import SECTIONS, Rule
 
-RUNTIME_ONLY: Mapping[str, str] = {
-    "TL901": "data-bound",
-    "TL902": "launch-bound",
-    "TL903": "communication-bound",
-    "TL904": "transfer-bound",
-    "TL905": "memory-headroom",
-    "TL906": "straggler-rank",
-    "TL907": "low-power",
-    "TL908": "recompiling",
-    "TL909": "padding-waste",
-    "TL910": "unpredicted-sync",
-    "TL911": "gc-pauses",
-    "TL912": "memory-fragmentation",
-    "TL913": "evaluation-barrier",
-}
-"""What only the probe reports: names that selectors may use, without a rule behind them."""
-
 _CODE = re.compile(r"[A-Z]{2,4}\d{3}")
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _SECTION = re.compile(r"^[ \t]*## (.*\S)", re.MULTILINE)
@@ -53,11 +36,10 @@ class Registry:
     packs: tuple[Pack, ...]
     warnings: tuple[str, ...] = ()
     codes: Mapping[str, str] = field(init=False)
-    """Code of each rule name, those of the probe included."""
+    """Code of each rule name."""
 
     def __post_init__(self) -> None:
-        names = {rule.name: code for code, rule in self.rules.items()}
-        object.__setattr__(self, "codes", names | {name: code for code, name in RUNTIME_ONLY.items()})
+        object.__setattr__(self, "codes", {rule.name: code for code, rule in self.rules.items()})
 
     def find(self, code_or_name: str) -> type[Rule] | None:
         """Return the rule with this code or name."""
@@ -101,11 +83,11 @@ def _rules_of(pack: Pack, others: Mapping[str, type[Rule]]) -> dict[str, type[Ru
         BrokenPackError: a module does not import, or a rule breaks the contract.
     """
     found: dict[str, type[Rule]] = {}
-    names = {rule.name for rule in others.values()} | set(RUNTIME_ONLY.values())
+    names = {rule.name for rule in others.values()}
     for rule in _rule_classes(pack.module):
         where = f"{rule.__module__}.{rule.__qualname__}"
         problem = _problem(rule)
-        if problem is None and (rule.code in others or rule.code in found or rule.code in RUNTIME_ONLY):
+        if problem is None and (rule.code in others or rule.code in found):
             problem = f"the code {rule.code} is taken"
         if problem is None and rule.name in names:
             problem = f"the name `{rule.name}` is taken"

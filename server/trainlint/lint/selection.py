@@ -16,8 +16,8 @@ from trainlint.config.resolved import Resolved
 from trainlint.config.rule_names import check_pack_names, check_rule_names, matching
 from trainlint.lint.finding import CANNOT_LINT, Severity
 from trainlint.lint.packs import Pack, installed_packs
-from trainlint.lint.registry import RUNTIME_ONLY, Registry, load_registry
-from trainlint.lint.rule import Rule, RuleOptions
+from trainlint.lint.registry import Registry, load_registry
+from trainlint.lint.rule import Rule, RuleOptions, RuntimeRule
 from trainlint.source.ignores import PatternList, patterns_of_setting
 
 _WITHOUT_REASON = "TL004"
@@ -54,8 +54,8 @@ class Selection:
         self._settings = resolved.settings
         self._root = os.path.join(resolved.root, "")  # noqa: PTH118 - with the separator at its end
         rule_names = {code: rule.name for code, rule in registry.rules.items()}
-        self._names = rule_names | dict(RUNTIME_ONLY)
-        check_rule_names(resolved, rule_names, RUNTIME_ONLY)
+        self._names = rule_names
+        check_rule_names(resolved, rule_names)
         self._options = {rule.code: _options(rule, resolved) for rule in registry.rules.values()}
 
     @cached_property
@@ -98,14 +98,14 @@ class Selection:
         """Whether all that a suppression's pattern stands for was looked for, so that its silence means something.
 
         Of what a prefix stands for, rules outside the default set count only where they are selected. A pattern that
-        stands for nothing silences nothing.
+        stands for nothing silences nothing. What a probe reports is never looked for here.
         """
         meant = self._meant(pattern)
         if not meant:
             return True
-        rules = [self.registry.rules.get(code) for code in meant]
-        expected = {rule.code for rule in rules if rule is not None and (rule.default or len(meant) == 1)}
-        return expected <= self._codes if expected else bool(meant & self._codes)
+        rules = [rule for code in meant if not issubclass(rule := self.registry.rules[code], RuntimeRule)]
+        expected = {rule.code for rule in rules if rule.default or len(meant) == 1}
+        return expected <= self._codes if expected else any(rule.code in self._codes for rule in rules)
 
     def knows(self, pattern: str) -> bool:
         """Whether a suppression's pattern stands for any rule that is installed."""

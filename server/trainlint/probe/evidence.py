@@ -147,6 +147,8 @@ class LoaderEvidence:
     """Median time from a new iterator to its first batch; None if no epoch turned."""
     steps_per_epoch: float | None = None
     """Median number of steps between two new iterators; None if no epoch turned."""
+    line: Line | None = None
+    """Where it was made; None where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +188,9 @@ class Evidence:
     memsets: Mapping[Line, Memsets] = field(default_factory=dict)
     ranks: tuple[RankEvidence, ...] = ()
     loader: LoaderEvidence | None = None
+    """The training loader that delivered the most batches."""
+    loaders: tuple[LoaderEvidence, ...] = ()
+    """All that delivered batches for training."""
     shares: Mapping[str, float] = field(default_factory=dict)
     """Shares of the step by name, as in the result: "data_wait", "host_to_device", "sync_wait", …"""
     memory_slope_bytes_per_step: float | None = None
@@ -222,6 +227,12 @@ class Evidence:
         )
         return True if recorded or any(known) else False if known else None
 
+    def loader_made_at(self, site: Site) -> LoaderEvidence | None:
+        """The training loader that was made at `site`; where none says so, the only one that there was."""
+        lines = set(self.lines(site))
+        made = next((loader for loader in self.loaders if loader.line in lines), None)
+        return made if made is not None or len(self.loaders) > 1 else self.loader
+
 
 def judge_cost(
     evidence: Evidence,
@@ -250,36 +261,76 @@ def judge_cost(
     return Verdict(status, seconds_per_step * 1e3, share, calls_per_step, (figure,), note)
 
 
-def judge_stacks(evidence: Evidence, site: Site, **overrides: float) -> Verdict:
-    """Judge by stack samples under the lines at `site`."""
+def judge_stacks(evidence: Evidence, site: Site, *, confirmed_share: float = CONFIRMED_SHARE) -> Verdict:
+    """Judge by stack samples under the lines at `site`.
+
+    Too few samples leave an interval: a threshold within it is neither reached nor missed.
+    """
     found = [evidence.stacks[line] for line in evidence.lines(site) if line in evidence.stacks]
-    seconds = sum(sample.seconds_per_step for sample in found) if found else None
-    if seconds is not None and all(sample.in_workers for sample in found) and evidence.loader is not None:
-        return _judge_worker_time(evidence.loader, seconds, evidence.step_s)
-    return judge_cost(
-        evidence,
-        site,
-        seconds,
-        metric="stack time",
-        source=Source.STACKS,
-        unmeasured="no stack sample holds this line, which proves nothing; probe more steps",
-        **overrides,
-    )
-
-
-def _judge_worker_time(loader: LoaderEvidence, seconds: float, step_s: float) -> Verdict:
-    """Work in loader workers costs the step its part of one worker's time at most, and no more than the step waits."""
-    wait = loader.data_wait_share
+    if not found or evidence.step_s <= 0:
+        unmeasured = "no stack sample holds this line, which proves nothing; probe more steps"
+        return judge_cost(evidence, site, None, metric="stack time", source=Source.STACKS, unmeasured=unmeasured)
+    seconds = sum(sample.seconds_per_step for sample in found)
+    low, high = (sum(_bounds(sample)[end] for sample in found) for end in (0, 1))
+    if all(sample.in_workers for sample in found):
+        return _judge_worker_time(evidence, seconds, (low, high), confirmed_share)
+    threshold = confirmed_share * evidence.step_s
     figures = (
-        Measurement("worker time", seconds * 1e3, "ms/step", Source.STACKS),
-        Measurement("data wait", wait, "share", Source.AGENT, CONFIRMED_SHARE),
+        Measurement("stack time", seconds * 1e3, "ms/step", Source.STACKS, threshold * 1e3),
+        *_interval_figures("stack time", low, high),
     )
-    if step_s <= 0:
-        return Verdict(Status.INCONCLUSIVE, evidence=figures, note="no step was timed")
-    cost = min(seconds / max(loader.workers, 1), wait * step_s)
-    status = Status.CONFIRMED if cost / step_s >= CONFIRMED_SHARE else Status.REFUTED
-    note = "the cost is an upper bound: loader workers run beside each other and beside the step"
-    return Verdict(status, cost * 1e3, cost / step_s, None, figures, note)
+    status, note = _by_interval(low, high, threshold)
+    return Verdict(status, seconds * 1e3, seconds / evidence.step_s, None, figures, note)
+
+
+def _bounds(sample: StackSamples) -> tuple[float, float]:
+    return sample.interval_s or (sample.seconds_per_step, sample.seconds_per_step)
+
+
+def _interval_figures(metric: str, low: float, high: float) -> tuple[Measurement, ...]:
+    """The ends of an interval; nothing where it is none."""
+    if low == high:
+        return ()
+    return (
+        Measurement(f"{metric}, at least", low * 1e3, "ms/step", Source.STACKS),
+        Measurement(f"{metric}, at most", high * 1e3, "ms/step", Source.STACKS),
+    )
+
+
+def _by_interval(low: float, high: float, threshold: float) -> tuple[Status, str]:
+    if low >= threshold:
+        return Status.CONFIRMED, ""
+    if high < threshold:
+        return Status.REFUTED, ""
+    return Status.INCONCLUSIVE, "too few stack samples to tell on which side of the threshold it is; probe more steps"
+
+
+def _judge_worker_time(
+    evidence: Evidence, seconds: float, bounds: tuple[float, float], confirmed_share: float
+) -> Verdict:
+    """Work in loader workers costs the step its part of one worker's time at most, and no more than the step waits.
+
+    The milliseconds of the verdict are the workers' own, all of them together; the share is that of the step.
+    """
+    loader = evidence.loader
+    worked = (
+        Measurement("worker time, all workers together", seconds * 1e3, "worker ms/step", Source.STACKS),
+        *_interval_figures("worker time", *bounds),
+    )
+    if loader is None:
+        note = "how long the step waits for its workers was not measured"
+        return Verdict(Status.INCONCLUSIVE, seconds * 1e3, evidence=worked, note=note)
+    workers, wait = max(loader.workers, 1), loader.data_wait_share * evidence.step_s
+    threshold = confirmed_share * evidence.step_s
+    cost = min(seconds / workers, wait)
+    figures = (
+        *worked,
+        Measurement("data wait", loader.data_wait_share, "share", Source.AGENT, confirmed_share),
+        Measurement("cost to the step, at most", cost * 1e3, "ms/step", Source.STACKS, threshold * 1e3),
+    )
+    status, note = _by_interval(min(bounds[0] / workers, wait), min(bounds[1] / workers, wait), threshold)
+    note = note or "milliseconds of the loader workers, which run beside each other and beside the step"
+    return Verdict(status, seconds * 1e3, cost / evidence.step_s, None, figures, note)
 
 
 def judge_calls(evidence: Evidence, site: Site, **overrides: float) -> Verdict:
@@ -301,14 +352,19 @@ def judge_syncs(evidence: Evidence, site: Site, **overrides: float) -> Verdict:
     """Judge by the host's waits for the device at the lines at `site`."""
     found = [evidence.syncs[line] for line in evidence.lines(site) if line in evidence.syncs]
     waits = [sync.wait_s_per_step for sync in found if sync.wait_s_per_step is not None]
+    sources = {sync.source for sync in found if sync.wait_s_per_step is not None}
     return judge_cost(
         evidence,
         site,
         sum(waits) if waits else None,
         calls_per_step=sum(sync.calls_per_step for sync in found) if found else None,
         metric="wait for the device",
-        source=Source.KINETO,
-        unmeasured="a read of a tensor costs nothing to wait for without an accelerator; probe on a GPU",
+        source=Source.AGENT if Source.AGENT in sources else Source.KINETO,
+        unmeasured=(
+            "no wait for the device was seen at this line, which proves nothing; profile more steps: --profile-steps"
+            if evidence.accelerator
+            else "a read of a tensor costs nothing to wait for without an accelerator; probe on a GPU"
+        ),
         **overrides,
     )
 
@@ -323,7 +379,7 @@ def judge_copies(evidence: Evidence, site: Site, **overrides: float) -> Verdict:
         calls_per_step=sum(copy.calls_per_step for copy in found) if found else None,
         metric="copy time",
         source=Source.KINETO,
-        unmeasured="copies are visible in a GPU trace only; probe on a GPU",
+        unmeasured=_not_traced(evidence, "copies"),
         **overrides,
     )
 
@@ -339,8 +395,14 @@ def judge_memsets(evidence: Evidence, site: Site, *, confirmed_share: float = CO
         metric="memory fills",
         source=Source.KINETO,
         confirmed_share=confirmed_share,
-        unmeasured="fills of device memory are visible in a GPU trace only; probe on a GPU",
+        unmeasured=_not_traced(evidence, "fills of device memory"),
     )
+
+
+def _not_traced(evidence: Evidence, what: str) -> str:
+    if not evidence.accelerator:
+        return f"{what} are visible in a GPU trace only; probe on a GPU"
+    return f"the trace shows no {what} by this line, which proves nothing; profile more steps: --profile-steps"
 
 
 def judge_share(
@@ -395,11 +457,11 @@ def judge_device_calls(evidence: Evidence, site: Site, **overrides: float) -> Ve
     return judge_calls(evidence, site, **overrides)
 
 
-def judge_data_wait(evidence: Evidence, *, confirmed_share: float = CONFIRMED_SHARE) -> Verdict:
-    """Judge a loader without workers: by the time that the step waits for its batches."""
-    loader = evidence.loader
+def judge_data_wait(evidence: Evidence, site: Site, *, confirmed_share: float = CONFIRMED_SHARE) -> Verdict:
+    """Judge the loader that is made at `site`, without workers: by the time that the step waits for its batches."""
+    loader = evidence.loader_made_at(site)
     if loader is None:
-        return Verdict(Status.INCONCLUSIVE, note="the wait for data was not measured; probe with the agent")
+        return Verdict(Status.INCONCLUSIVE, note=_no_loader(evidence))
     if loader.workers > 0:
         return Verdict(Status.REFUTED, note=f"the job's loader ran with {loader.workers} workers")
     figures = [Measurement("data wait", loader.data_wait_share, "share", Source.AGENT, confirmed_share)]
@@ -409,6 +471,12 @@ def judge_data_wait(evidence: Evidence, *, confirmed_share: float = CONFIRMED_SH
     status = Status.CONFIRMED if loader.data_wait_share >= confirmed_share else Status.REFUTED
     waited = loader.data_wait_share * evidence.step_s * 1e3
     return Verdict(status, waited, loader.data_wait_share, None, tuple(figures))
+
+
+def _no_loader(evidence: Evidence) -> str:
+    if evidence.loaders:
+        return "several loaders fed the steps, and none of them is known to be this one"
+    return "no loader delivered a batch in the measured steps, so its wait was not measured"
 
 
 def judge_pageable_copies(evidence: Evidence, sites: Iterable[Site], **overrides: float) -> Verdict:
@@ -433,10 +501,13 @@ def judge_pageable_copies(evidence: Evidence, sites: Iterable[Site], **overrides
     return Verdict(status, seconds * 1e3, share, calls, (figure,))
 
 
-def judge_epoch_start(evidence: Evidence, *, confirmed_share: float = CONFIRMED_SHARE) -> Verdict:
-    """Judge workers that start anew each epoch: by the wait for the first batch, spread over the epoch's steps."""
-    loader = evidence.loader
-    if loader is None or loader.epoch_start_s is None:
+def judge_epoch_start(evidence: Evidence, site: Site, *, confirmed_share: float = CONFIRMED_SHARE) -> Verdict:
+    """Judge workers that start anew each epoch, of the loader that is made at `site`: by the wait for the first batch,
+    spread over the epoch's steps."""
+    loader = evidence.loader_made_at(site)
+    if loader is None:
+        return Verdict(Status.INCONCLUSIVE, note=_no_loader(evidence))
+    if loader.epoch_start_s is None:
         return Verdict(Status.INCONCLUSIVE, note="no epoch turned in the measured steps; probe with more --steps")
     start = Measurement("wait for an epoch's first batch", loader.epoch_start_s * 1e3, "ms", Source.AGENT)
     if not loader.steps_per_epoch or evidence.step_s <= 0:

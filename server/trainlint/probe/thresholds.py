@@ -46,6 +46,7 @@ FRAGMENTATION_RATIO = Threshold("fragmentation, reserved to allocated at peak", 
 FRAGMENTATION_GAP = Threshold("fragmentation, reserved above allocated", float(1 << 30), "B", "ours")
 EFFECTIVE_TOKENS = Threshold("padding waste, real tokens", 0.70, "share", "ours, on 000 (70 % padding)")
 FINDING_COST = Threshold("a finding's cost", 0.02, "share", "ours")
+RECOMPILATIONS = Threshold("recompiling, in the clean steps", 1, "times", "ours")
 FEWEST_STEPS = Threshold("regular steps that a diagnosis needs", 5, "steps", "ours")
 FEWEST_TRACED_STEPS = Threshold("traced steps that a diagnosis needs", 2, "steps", "ours")
 SHORTEST_GPU_SAMPLING = Threshold("sampling of a GPU's state", 5.0, "s", "NVML averages power over one second")

@@ -9,7 +9,7 @@ from functools import cached_property
 from trainlint.agent import records
 from trainlint.probe.analysis import cpu, environment, evaluation, gpu, lines, memory, overhead, ranks, tokens, traced
 from trainlint.probe.analysis.diagnosis import Findings, diagnose
-from trainlint.probe.analysis.loaders import TrainingLoader, training_loader
+from trainlint.probe.analysis.loaders import TrainingLoader, training_loaders
 from trainlint.probe.analysis.observed import Observed, whole
 from trainlint.probe.analysis.ran import lines_that_ran
 from trainlint.probe.analysis.shares import DATA, CycleParts, Parts, added, parts_by_cycle, shares_of
@@ -85,8 +85,13 @@ class _Analysis:
     # --------------------------------------------------------------------------------------------------------- figures
 
     @cached_property
+    def loaders(self) -> tuple[TrainingLoader, ...]:
+        return training_loaders(self.shown) if self.shown is not None else ()
+
+    @property
     def loader(self) -> TrainingLoader | None:
-        return training_loader(self.shown) if self.shown is not None else None
+        """The one that delivers the most batches."""
+        return next(iter(self.loaders), None)
 
     @cached_property
     def kernels(self) -> Kernels | None:
@@ -293,7 +298,8 @@ class _Analysis:
             copies=self.traced.lines.copies,
             memsets=self.traced.lines.memsets,
             ranks=tuple(self._rank_evidence()),
-            loader=self._loader_evidence(),
+            loader=next(iter(self._loader_evidence()), None),
+            loaders=tuple(self._loader_evidence()),
             shares={name: share for name, share in self.shares[0] if share is not None},
             memory_slope_bytes_per_step=max(slopes, default=None),
             recompilations=self._recompilations(),
@@ -308,17 +314,17 @@ class _Analysis:
             files=environment.loaded_files(observed),
         )
 
-    def _loader_evidence(self) -> LoaderEvidence | None:
-        wait = self.shares[0].data_wait
-        if self.loader is None or wait is None:
-            return None
-        return LoaderEvidence(
-            data_wait_share=wait,
-            workers=self.loader.workers,
-            queue_empty_share=self.loader.queue_empty_share,
-            epoch_start_s=self.loader.epoch_start_s,
-            steps_per_epoch=self.loader.steps_per_epoch,
-        )
+    def _loader_evidence(self) -> Iterator[LoaderEvidence]:
+        """Of each training loader; none where no step was timed, since a wait is a share of one."""
+        for loader in self.loaders if self._step_s > 0 else ():
+            yield LoaderEvidence(
+                data_wait_share=loader.data_wait_share,
+                workers=loader.workers,
+                queue_empty_share=loader.queue_empty_share,
+                epoch_start_s=loader.epoch_start_s,
+                steps_per_epoch=loader.steps_per_epoch,
+                line=loader.line,
+            )
 
     def _rank_evidence(self) -> Iterator[RankEvidence]:
         reductions = traced.reductions_by_rank(self.traced)

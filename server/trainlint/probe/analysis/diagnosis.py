@@ -13,6 +13,7 @@ from typing import Literal
 from trainlint.probe import thresholds
 from trainlint.probe.analysis.loaders import TrainingLoader
 from trainlint.probe.analysis.ranks import OwnTime
+from trainlint.probe.device_idle import stall_that_costs, unexplained_idle
 from trainlint.probe.measured import Bottleneck, GpuUse, Kernels, LineCost, Shares
 from trainlint.probe.thresholds import Threshold
 
@@ -94,12 +95,7 @@ def _host_reasons(found: Findings) -> Iterator[Reason]:
 
 
 def _stall_that_costs(found: Findings) -> float | None:
-    """The host's stalls. A host that waits for a device that is busy loses nothing: only as much counts as the device
-    stands idle."""
-    stall, kernels = found.shares.sync_wait, found.kernels
-    if stall is None or kernels is None:
-        return stall
-    return min(stall, max(0.0, 1.0 - kernels.busy_share))
+    return stall_that_costs(found.shares.sync_wait, found.kernels.busy_share if found.kernels is not None else None)
 
 
 def _device_reasons(found: Findings) -> Iterator[Reason]:
@@ -113,9 +109,7 @@ def _device_reasons(found: Findings) -> Iterator[Reason]:
         why = _told("exposed communication", exposed, thresholds.COMMUNICATION_EXPOSED)
         why += f"; {raw:.0%} with what is overlapped (threshold {thresholds.COMMUNICATION_RAW.text})"
         yield Reason("communication", exposed, why)
-    idle = max(0.0, 1.0 - kernels.busy_share)
-    waiting = (found.shares.data_wait or 0.0) + (_stall_that_costs(found) or 0.0)
-    unexplained = idle - waiting
+    unexplained = unexplained_idle(kernels.busy_share, found.shares.data_wait, found.shares.sync_wait)
     small = kernels.median_us <= thresholds.LAUNCH_KERNEL.value
     if unexplained >= thresholds.LAUNCH_IDLE.value and small:
         why = _told("device idle without a wait for data or a sync", unexplained, thresholds.LAUNCH_IDLE)

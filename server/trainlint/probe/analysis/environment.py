@@ -22,6 +22,8 @@ def environment_of(observed: Observed, missing: Mapping[str, str], *, traced: bo
         gpus=_gpus(observed, torch),
         world_size=observed.world_size,
         sources=[source.value for source in _sources(observed, traced)],
+        host=observed.recording.manifest.host,
+        cores=observed.recording.manifest.cores,
         missing={**_noted_missing(observed), **observed.recording.manifest.missing, **missing},
     )
 

@@ -14,7 +14,7 @@ from typing import Literal, TypeVar
 
 from trainlint.agent import records
 from trainlint.probe import thresholds
-from trainlint.probe.analysis.observed import Observed
+from trainlint.probe.analysis.observed import Observed, line_of
 from trainlint.probe.analysis.shares import WORKING_CALLS, call_type
 from trainlint.probe.analysis.steps import RankSteps
 from trainlint.probe.evidence import Line, StackSamples, SyncCount, TimedCalls
@@ -50,12 +50,6 @@ class CallCosts:
 
     by_line: Mapping[Line, TimedCalls] = field(default_factory=dict)
     by_type: Mapping[tuple[Line, str], TimedCalls] = field(default_factory=dict)
-
-
-def line_of(text: str) -> Line | None:
-    """The line that a name such as `/project/train.py:41` means."""
-    path, _, row = text.rpartition(":")
-    return Line(Path(path), int(row)) if path and row.isdecimal() else None
 
 
 def is_own(path: str) -> bool:

@@ -1,4 +1,4 @@
-"""What the training loader shows: whether its queue ran empty, how epochs begin, and how many samples a step takes."""
+"""What the training loaders show: whether its queue ran empty, how epochs begin, and how many samples a step takes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from trainlint.agent import records
-from trainlint.probe.analysis.observed import names_of, whole
+from trainlint.probe.analysis.observed import line_of, names_of, whole
 from trainlint.probe.analysis.steps import RankSteps
+from trainlint.probe.evidence import Line
 from trainlint.probe.recording import ProcessRecording, Record
 
 Note = Mapping[str, object]
@@ -19,10 +20,12 @@ Note = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class TrainingLoader:
-    """The loader that delivered the most batches with gradients enabled."""
+    """A loader that delivered batches with gradients enabled."""
 
     name: str
     workers: int
+    data_wait_share: float
+    """The waits for its batches, of the regular steps."""
     batch_size: int | None = None
     queue_empty_share: float | None = None
     """Of the batches after an iterator's first, those before which no batch stood ready."""
@@ -33,27 +36,37 @@ class TrainingLoader:
     note: Note = field(default_factory=dict)
 
     @property
+    def line(self) -> Line | None:
+        """Where it was made."""
+        return line_of(str(self.note.get("line")))
+
+    @property
     def samples_per_step(self) -> float | None:
         if self.batch_size is None or self.batches_per_step is None:
             return None
         return self.batch_size * self.batches_per_step
 
 
-def training_loader(steps: RankSteps) -> TrainingLoader | None:
-    """The training loader of a rank; None if none delivered a batch in its clean steps."""
+def training_loaders(steps: RankSteps) -> tuple[TrainingLoader, ...]:
+    """The training loaders of a rank that delivered a batch in its clean steps, the one with the most batches first."""
     batches = [one for one in steps.timed(records.BATCH) if one.flags & records.GRADIENTS]
     delivered = [one for one in batches if not one.flags & records.LAST]
-    if not delivered:
-        return None
-    name = Counter(one.name for one in delivered).most_common(1)[0][0]
-    own = [one for one in delivered if one.name == name]
+    names = Counter(one.name for one in delivered)
+    return tuple(
+        _loader(steps, name, [one for one in delivered if one.name == name]) for name, _ in names.most_common()
+    )
+
+
+def _loader(steps: RankSteps, name: str, own: list[Record]) -> TrainingLoader:
     note = loader_notes(steps.process).get(name, {})
     later = [one for one in own if not one.flags & records.FIRST and one.value >= 0]
     regular = [one for one in steps.timed(records.BATCH, regular_only=True) if one.name == name]
     count = sum(1 for one in regular if one.flags & records.GRADIENTS and not one.flags & records.LAST)
+    seconds = sum(cycle.duration for cycle in steps.regular)
     return TrainingLoader(
         name=name,
         workers=_workers(note, own),
+        data_wait_share=sum(one.duration for one in regular) / seconds if seconds > 0 else 0.0,
         batch_size=whole(note.get("batch_size")),
         queue_empty_share=sum(1 for one in later if one.value == 0) / len(later) if later else None,
         epoch_start_s=_epoch_start(own),

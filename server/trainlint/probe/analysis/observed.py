@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 from trainlint.agent import records
 from trainlint.probe.analysis.steps import RankSteps, Spans, steps_of
+from trainlint.probe.evidence import Line
 from trainlint.probe.recording import ProcessRecording, Recording
 
 
@@ -92,6 +94,12 @@ def _ancestor(pid: int, parents: Mapping[int, int | None], ranks: Mapping[int, R
 def number(value: object) -> float | None:
     """A number that a note holds."""
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def line_of(text: str) -> Line | None:
+    """The line that a name such as `/project/train.py:41` means."""
+    path, _, row = text.rpartition(":")
+    return Line(Path(path), int(row)) if path and row.isdecimal() else None
 
 
 def whole(value: object) -> int | None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from trainlint.agent import records
-from trainlint.probe.analysis.lines import line_of
-from trainlint.probe.analysis.observed import Observed
+from trainlint.probe.analysis.observed import Observed, line_of
 from trainlint.probe.evidence import Line
 from trainlint.probe.recording import ProcessRecording
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from trainlint.agent import records
 from trainlint.probe import thresholds
-from trainlint.probe.analysis.loaders import training_loader
+from trainlint.probe.analysis.loaders import training_loaders
 from trainlint.probe.analysis.observed import Observed, number, whole
 from trainlint.probe.analysis.shares import call_type
 from trainlint.probe.analysis.steps import Cycle, RankSteps, Spans
@@ -168,7 +168,7 @@ def batch_digests(steps: RankSteps) -> tuple[str, ...]:
 
 def dataset_share(steps: RankSteps) -> float | None:
     """What the training loader's sampler goes through, of its data set."""
-    loader = training_loader(steps)
+    loader = next(iter(training_loaders(steps)), None)
     sampled = number(loader.note.get("sampler_length")) if loader is not None else None
     whole_length = number(loader.note.get("dataset_length")) if loader is not None else None
     return sampled / whole_length if sampled is not None and whole_length else None

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from trainlint.lint.finding import RuntimeFinding
+from trainlint.lint.rule import RuntimeRule
+from trainlint.probe import thresholds
+from trainlint.probe.evidence import Evidence, Source
+from trainlint_rules.runtime.bounds import measured_enough, reached
+
+if TYPE_CHECKING:
+    from trainlint.probe.measured import Measured
+
+
+class DataBound(RuntimeRule):
+    """The training step waits for its data.
+
+    ## What it does
+    Reports a run whose steps wait at least 20 % of their time for the loader to deliver a batch.
+
+    ## Why it is slow
+    While a step waits for its batch, the device has nothing to do. No change to the model makes such a run faster.
+
+    ## When it is fine
+    In the first steps of an epoch, which are not counted; where the data arrive at the rate of a source that cannot be
+    sped up.
+
+    ## Example
+    ```text
+    TL901 data-bound  The step waits 61 % of its time for data
+    ```
+
+    ## Use instead
+    Load with `num_workers` of half to two thirds of the physical cores, `pin_memory=True` and
+    `persistent_workers=True`. Do once, ahead of training, what is done per item at every epoch: tokenize into Arrow or
+    npy files, resize images. Then measure again.
+
+    ## Fix safety
+    There is none: what to change is in the code that the measurements name.
+
+    ## How the probe confirms it
+    By the time between the request of a batch and its arrival, in regular steps; by the share of requests at which no
+    batch stood ready, where there are workers.
+
+    ## References
+    - Article 000, "data supply" and 001, in the list of sources (https://trainlint.readthedocs.io/en/latest/sources/).
+    - PyTorch, `torch.utils.data.DataLoader`:
+      https://docs.pytorch.org/docs/stable/data.html
+    """
+
+    code, name = "TL901", "data-bound"
+    confirmed_by = "data wait share"
+
+    def measured(self, run: Measured, evidence: Evidence) -> Iterator[RuntimeFinding]:
+        share = run.shares.data_wait
+        wait = reached("data wait", share, thresholds.DATA_WAIT, Source.AGENT)
+        if wait is not None and measured_enough(run) and not _faster_alone(run):
+            yield self.shown(f"The step waits {wait.value:.0%} of its time for data", wait)
+
+
+def _faster_alone(run: Measured) -> bool:
+    """Whether the loader by itself is faster than the step, so that something else makes it late."""
+    alone, step_s = run.loader.alone_batch_s if run.loader is not None else None, run.steps.median_s
+    return alone is not None and step_s is not None and alone < step_s
