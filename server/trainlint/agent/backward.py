@@ -1,0 +1,69 @@
+"""Backward passes, and gradient scalers."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+from types import FrameType
+from typing import Any
+
+from . import records
+from .agent import Agent
+from .wrapping import disguise, wrapped
+
+clock = time.perf_counter
+
+
+def install(agent: Agent) -> None:
+    autograd: Any = agent.torch.autograd
+    # Both `backward` and `grad` come through here; neither is replaced, so that torch.compile knows them.
+    agent.replace(autograd, "_engine_run_backward", _watching(agent, autograd._engine_run_backward))
+    scaler: Any = agent.torch.amp.GradScaler
+
+    def updated(arguments: tuple[Any, ...], result: Any, start: float, frame: FrameType) -> None:
+        agent.record(records.SCALER_UPDATE, start, clock() - start)
+        if agent.in_training_thread():
+            agent.steps.scaler_update()
+
+    agent.replace(scaler, "update", wrapped(agent, scaler.update, "scaler", updated))
+
+
+def _watching(agent: Agent, original: Any) -> Any:
+    """The engine's call, with a record of each pass that is no part of another one."""
+    inside = threading.local()
+    tracing = getattr(agent.torch._C, "_len_torch_dispatch_stack", None)
+
+    def begins() -> bool:
+        """Whether the pass counts: one that a compiler makes to trace it is none of the job's."""
+        if not agent.on or getattr(inside, "pass_", False) or (tracing is not None and tracing()):
+            return False
+        try:
+            agent.trains()
+            if agent.in_training_thread():
+                agent.steps.backward()
+        except Exception:
+            agent.fault("backward")
+        return agent.on
+
+    @functools.wraps(original)
+    def _engine_run_backward(*args: Any, **kwargs: Any) -> Any:
+        counts = begins()
+        if counts:
+            inside.pass_ = True
+        start = clock()
+        try:
+            return original(*args, **kwargs)
+        except BaseException as error:
+            error.__traceback__ = error.__traceback__.tb_next if error.__traceback__ is not None else None
+            raise
+        finally:
+            if counts:
+                inside.pass_ = False
+                try:
+                    agent.record(records.BACKWARD, start, clock() - start)
+                except Exception:
+                    agent.fault("backward")
+
+    disguise(_engine_run_backward, original)
+    return _engine_run_backward

@@ -1,0 +1,91 @@
+"""Runs a job with the agent where the interpreter's options keep PYTHONPATH or `site` from it: -E, -I and -S.
+
+`python -I RECORDING/agent/bootstrap/run.py SCRIPT ARGS…`, likewise with `-m MODULE` or `-c CODE` in the place of the
+script. `__main__`, `sys.argv` and `sys.path` are as if the script had been run by itself, and no frame of this file is
+in its tracebacks.
+"""
+
+import contextlib
+import sys
+
+
+def _inject():
+    import os
+
+    bootstrap = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or os.curdir) != bootstrap]
+    if sys.version_info < (3, 9) or not os.environ.get("TRAINLINT_PROBE_DIR"):
+        return
+    import importlib.util
+
+    agent = os.path.dirname(bootstrap)
+    spec = importlib.util.spec_from_file_location(
+        "_trainlint_agent", agent + "/__init__.py", submodule_search_locations=[agent]
+    )
+    package = importlib.util.module_from_spec(spec)
+    sys.modules["_trainlint_agent"] = package
+    spec.loader.exec_module(package)
+    __import__("_trainlint_agent.start")
+    sys.modules["_trainlint_agent.start"].start()
+
+
+def _prepared():
+    """The code to run and its arguments, with `sys.path` as the interpreter would have set it."""
+    import os
+
+    isolated = sys.flags.isolated or getattr(sys.flags, "safe_path", False)
+    what, rest = sys.argv[1], sys.argv[2:]
+    if what == "-c":
+        sys.argv[:] = ["-c", *rest[1:]]
+        if not isolated:
+            sys.path.insert(0, "")
+        return compile(rest[0], "<string>", "exec"), None
+    if what == "-m":
+        if not isolated:
+            sys.path.insert(0, os.getcwd())
+        import runpy
+
+        _, spec, code = runpy._get_module_details(rest[0])
+        sys.argv[:] = [spec.origin, *rest[1:]]
+        return code, spec
+    sys.argv[:] = [what, *rest]
+    if not isolated:
+        sys.path.insert(0, os.path.dirname(os.path.realpath(what)))
+    with open(what, "rb") as script:
+        return compile(script.read(), what, "exec"), None
+
+
+def _namespace(spec):
+    """What `__main__` holds before the job's code runs, and nothing of this file."""
+    import os
+
+    names = sys.modules["__main__"].__dict__
+    for name in [one for one in names if not (one.startswith("__") and one.endswith("__"))]:
+        del names[name]
+    names["__doc__"] = None
+    names["__spec__"] = spec
+    names["__package__"] = spec.parent if spec is not None else None
+    if sys.argv[0] == "-c":
+        names.pop("__file__", None)
+    else:
+        names["__file__"] = os.path.abspath(sys.argv[0])
+    return names
+
+
+def _run():
+    with contextlib.suppress(BaseException):
+        _inject()
+    code, spec = _prepared()
+    names = _namespace(spec)
+    try:
+        exec(code, names)
+    except BaseException as error:
+        error.__traceback__ = error.__traceback__.tb_next
+        raise
+
+
+try:
+    _run()
+except BaseException as raised:
+    raised.__traceback__ = raised.__traceback__.tb_next.tb_next
+    raise

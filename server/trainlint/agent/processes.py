@@ -1,0 +1,75 @@
+"""Processes of the job: what torch they have, which are workers of a loader, and how they end."""
+
+from __future__ import annotations
+
+import atexit
+import multiprocessing.process
+import multiprocessing.util
+import os
+import sys
+import time
+from typing import Any
+
+from .agent import Agent
+
+SPOKEN_OF = (
+    "CUDA_LAUNCH_BLOCKING",
+    "NCCL_DEBUG",
+    "OMP_NUM_THREADS",
+    "PYTORCH_ALLOC_CONF",
+    "PYTORCH_CUDA_ALLOC_CONF",
+    "TOKENIZERS_PARALLELISM",
+    "TORCH_DISTRIBUTED_DEBUG",
+    "TORCH_LOGS",
+    "TORCH_SHOW_CPP_STACKTRACES",
+)
+"""Environment variables that rules speak about."""
+
+
+class _Child:
+    """Stands for the agent in the registry of what multiprocessing calls in its children, forked or spawned."""
+
+    def __init__(self, agent: Agent) -> None:
+        self.agent = agent
+
+
+def install(agent: Agent) -> None:
+    os.register_at_fork(after_in_child=agent.forked)
+    child = _Child(agent)
+    agent.child = child
+    multiprocessing.util.register_after_fork(child, _in_child)
+    atexit.register(_end, agent)
+    agent.channel.note("environment", variables={name: os.environ.get(name, "") for name in SPOKEN_OF})
+
+
+def _in_child(child: _Child) -> None:
+    agent = child.agent
+    if not agent.on:
+        return
+    try:
+        process: Any = multiprocessing.process.current_process()
+        target = getattr(getattr(process, "_target", None), "__module__", "")
+        if target == "torch.utils.data._utils.worker":
+            names = process._target.__code__.co_varnames
+            agent.set_role("worker", index=dict(zip(names, process._args)).get("worker_id"))
+        multiprocessing.util.Finalize(None, _end, args=(agent,), exitpriority=-100)
+    except Exception:
+        agent.fault("child")
+
+
+def _end(agent: Agent) -> None:
+    try:
+        if agent.role != "other":
+            agent.channel.note("files", paths=_own_files(agent))
+        else:
+            agent.say_torch()
+        agent.channel.note("end", time=time.time(), clock=time.perf_counter(), how="exit")
+    except Exception:
+        return
+
+
+def _own_files(agent: Agent) -> list[str]:
+    """The source files of the job's own code that are loaded."""
+    files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+    own = {agent.lines.path(one) for one in files if isinstance(one, str) and one.endswith(".py")}
+    return sorted(one for one in own if agent.lines.is_own(one) and os.path.exists(one))

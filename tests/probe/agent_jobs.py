@@ -1,0 +1,117 @@
+"""Real training jobs with the agent injected, as the launcher injects it, and what they leave."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainlint import agent
+from trainlint.probe import recording
+from trainlint.probe.recording import ProcessRecording
+
+BEGIN = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+torch.manual_seed(0)
+torch.set_num_threads(1)
+"""
+
+
+@dataclass(frozen=True)
+class Job:
+    """How a job ended, and what its processes recorded."""
+
+    code: int
+    out: str
+    err: str
+    processes: tuple[ProcessRecording, ...]
+    folder: Path
+
+    @property
+    def streams(self) -> tuple[int, str, str]:
+        """What a plain run is compared by."""
+        return self.code, self.out, self.err
+
+    def of_role(self, role: str) -> list[ProcessRecording]:
+        return [process for process in self.processes if process.role == role]
+
+    @property
+    def rank(self) -> ProcessRecording:
+        (found,) = self.of_role("rank")
+        return found
+
+
+def run_plain(folder: Path, source: str, *args: str) -> tuple[int, str, str]:
+    """Run a script without the agent: exit code, standard output and standard error."""
+    done = _run([sys.executable, str(_script(folder, source)), *args], folder, dict(os.environ))
+    return done.returncode, done.stdout, done.stderr
+
+
+def run_job(folder: Path, source: str, *args: str, **options: object) -> Job:
+    """Run a script with the agent in it."""
+    script, into = _script(folder, source), prepared(folder, **options)
+    done = _run([sys.executable, str(script), *args], folder, environment(into))
+    return Job(done.returncode, done.stdout, done.stderr, processes_of(into), into)
+
+
+def prepared(folder: Path, **options: object) -> Path:
+    """A new recording with the agent in it."""
+    into = folder / "recording"
+    shutil.rmtree(into, ignore_errors=True)
+    for part in ("processes", "traces"):
+        (into / part).mkdir(parents=True)
+    shutil.copytree(Path(str(agent.__file__)).parent, into / "agent", ignore=shutil.ignore_patterns("__pycache__"))
+    (into / "options.json").write_text(json.dumps(options), encoding="utf-8")
+    return into
+
+
+def environment(into: Path) -> dict[str, str]:
+    """The environment of a job that records into a folder."""
+    paths = [str(into / "agent" / "bootstrap"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(paths),
+        "TRAINLINT_PROBE_DIR": str(into),
+        "TRAINLINT_PROBE_OPTIONS": str(into / "options.json"),
+        "KINETO_LOG_LEVEL": "6",
+    }
+
+
+def processes_of(into: Path) -> tuple[ProcessRecording, ...]:
+    """What the processes of a job left, in the order of their beginning."""
+    if not (into / "manifest.json").exists():
+        _write_manifest(into)
+    found = recording.read(into)
+    assert found.broken == ()
+    return tuple(sorted(found.processes, key=lambda process: str(next(process.noted("process"))["clock"])))
+
+
+def _write_manifest(into: Path) -> None:
+    options = recording.Options()
+    told = {
+        "command": [],
+        "started": "",
+        "clock": 0.0,
+        "cwd": "",
+        "probe_pid": 0,
+        "host": "",
+        "platform": "",
+        "cores": 1,
+    }
+    manifest = recording.Manifest.model_validate({**told, "options": options})
+    recording.write_manifest(into, manifest)
+
+
+def _script(folder: Path, source: str) -> Path:
+    script = folder / "job.py"
+    script.write_text(source, encoding="utf-8")
+    return script
+
+
+def _run(command: list[str], folder: Path, variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, timeout=300, check=False)
