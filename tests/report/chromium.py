@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 PATIENCE_S = 60.0
+TALLEST = 16_000
+"""Pixels of a picture that Chromium takes."""
 FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run", "--mute-audio")
 TROUBLE = ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded")
 
@@ -44,10 +46,11 @@ class Shown:
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
 
-    def picture(self, file: Path, *, height: int | None = None) -> None:
-        """Write the page, or what is above `height`, as PNG."""
+    def picture(self, file: Path, *, top: int = 0, height: int | None = None) -> None:
+        """Write the page from `top` on as PNG, or as much of it as `height` says."""
         size = self.browser.call("Page.getLayoutMetrics")["cssContentSize"]
-        clip = {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], height or 16_000), "scale": 1}
+        shown = min(size["height"] - top, height or TALLEST)
+        clip = {"x": 0, "y": top, "width": size["width"], "height": shown, "scale": 1}
         answer = self.browser.call("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
         file.write_bytes(base64.b64decode(answer["data"]))
 

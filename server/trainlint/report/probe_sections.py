@@ -44,7 +44,7 @@ BOTTLENECKS = {
     "launch": "kernel launches: the device waits for the host to start small kernels",
     "communication": "communication between ranks",
     "compute": "compute: the device is busy, which is the good state",
-    "memory": "memory",
+    "memory": "memory headroom: nothing is in the way, and there is memory for a larger batch",
     "balanced": "none: no part of the step stands out",
     "insufficient": "not known: too little was measured",
 }
@@ -168,7 +168,8 @@ def sources_text(result: ProbeResult) -> str:
 
 def bottleneck_text(result: ProbeResult) -> str:
     bottleneck = result.bottleneck
-    score = f" ({percent(bottleneck.score)} of the step)" if bottleneck.score > 0 else ""
+    held_up = bottleneck.score > 0 and bottleneck.kind not in ("compute", "memory")
+    score = f" ({percent(bottleneck.score)} of the step)" if held_up else ""
     return f"{BOTTLENECKS[bottleneck.kind]}{score}"
 
 
