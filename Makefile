@@ -83,6 +83,10 @@ bench-lsp: $(VENV)/.stamp-test ## measure the language server as an editor meets
 bench-probe: $(VENV)/.stamp-test ## measure what the analysis of a trace costs
 	$(BIN)/python -m tests.bench.probe_traces
 
+.PHONY: probe-truth
+probe-truth: $(VENV)/.stamp-test ## probe all programs that measure their own problems, and compare
+	$(BIN)/python -m tests.probe.planted
+
 .PHONY: corpus
 corpus: corpus-is-given $(VENV)/.stamp-package ## score findings against hand labels: make corpus CORPUS=FOLDER
 	@$(BIN)/python tests/corpus/measure_accuracy.py "$(CORPUS)" --labels "$(LABELS)"

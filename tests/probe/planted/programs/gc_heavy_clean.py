@@ -1,0 +1,42 @@
+"""Train with the garbage collector told that a large index of objects stays."""
+
+import argparse
+import gc
+
+import torch
+import truth
+from models import ConvNet
+from pictures import SIZE, decoded
+from torch import nn
+from torch.utils.data import DataLoader
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--epochs", type=int, default=6)
+    args = parser.parse_args()
+
+    torch.manual_seed(0)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    index = [{"number": number, "box": [0, 0, SIZE, SIZE], "tags": {}} for number in range(2_000)]
+    gc.collect()
+    gc.freeze()
+    loader = DataLoader(decoded(320), batch_size=16, shuffle=True, pin_memory=device.type == "cuda")
+    model = ConvNet().to(device)
+    criterion = nn.CrossEntropyLoss()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+
+    for epoch in range(args.epochs):
+        for images, labels in loader:
+            truth.mark("batch")
+            images, labels = images.to(device, non_blocking=True), labels.to(device, non_blocking=True)
+            optimizer.zero_grad()
+            loss = criterion(model(images), labels)
+            loss.backward()
+            optimizer.step()
+            truth.mark("step")
+        print(f"epoch {epoch}: loss {loss.item():.4f}, {len(index)} pictures known")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""Train with prints for debugging left in."""
+
+import argparse
+
+import torch
+import truth
+from models import ConvNet
+from pictures import decoded
+from torch import nn
+from torch.utils.data import DataLoader
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--epochs", type=int, default=6)
+    args = parser.parse_args()
+
+    torch.manual_seed(0)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    loader = DataLoader(decoded(320), batch_size=16, shuffle=True, pin_memory=device.type == "cuda")
+    model = ConvNet().to(device)
+    criterion = nn.CrossEntropyLoss()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+
+    step = 0
+    for epoch in range(args.epochs):
+        for images, labels in loader:
+            truth.mark("batch")
+            images, labels = images.to(device, non_blocking=True), labels.to(device, non_blocking=True)
+            optimizer.zero_grad()
+            logits = model(images)
+            loss = criterion(logits, labels)
+            loss.backward()
+            optimizer.step()
+            truth.mark("step")
+            with truth.watch("logits"):
+                print("logits", logits, flush=True)  # expect: TL201, TL202
+            with truth.watch("weights"):
+                print("weights", model.head.weight, model.features[0].weight)  # expect: TL202
+            with truth.watch("progress"):
+                print(f"epoch {epoch} step {step}")  # expect: TL202
+            step += 1
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""Train on two ranks that both go through all of the data.
+
+Start it with: torchrun --standalone --nproc-per-node 2 sampler_missing.py
+"""
+
+import argparse
+
+import ranks
+import torch
+import torch.distributed as dist
+import truth
+from models import ConvNet
+from pictures import decoded
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--epochs", type=int, default=12)
+    args = parser.parse_args()
+
+    torch.manual_seed(0)
+    rank, device = ranks.start()
+    pictures = decoded(256)
+    loader = DataLoader(pictures, batch_size=8, shuffle=True, pin_memory=device.type == "cuda")  # expect: TL302
+    device_ids = [device.index] if device.type == "cuda" else None
+    model = DistributedDataParallel(ConvNet().to(device), device_ids=device_ids)
+    criterion = nn.CrossEntropyLoss()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+
+    for epoch in range(args.epochs):
+        for images, labels in loader:
+            truth.mark("batch")
+            images, labels = images.to(device, non_blocking=True), labels.to(device, non_blocking=True)
+            optimizer.zero_grad()
+            loss = criterion(model(images), labels)
+            loss.backward()
+            optimizer.step()
+            truth.mark("step")
+        if rank == 0:
+            print(f"epoch {epoch}: loss {loss.item():.4f}")
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

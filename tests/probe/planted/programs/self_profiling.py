@@ -1,0 +1,45 @@
+"""Train under a profiler of the program's own."""
+
+import argparse
+
+import torch
+import truth
+from models import ConvNet
+from pictures import decoded
+from torch import nn
+from torch.profiler import ProfilerActivity, profile, schedule
+from torch.utils.data import DataLoader
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--epochs", type=int, default=6)
+    args = parser.parse_args()
+
+    torch.manual_seed(0)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    activities = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * (device.type == "cuda")
+    loader = DataLoader(decoded(320), batch_size=16, shuffle=True, pin_memory=device.type == "cuda")
+    model = ConvNet().to(device)
+    criterion = nn.CrossEntropyLoss()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+
+    def count(profiler):
+        print(f"{len(profiler.events())} events")
+
+    rhythm = schedule(wait=4, warmup=1, active=3, repeat=0)
+    with profile(activities=activities, schedule=rhythm, on_trace_ready=count) as profiler:
+        for _ in range(args.epochs):
+            for images, labels in loader:
+                truth.mark("batch")
+                images, labels = images.to(device, non_blocking=True), labels.to(device, non_blocking=True)
+                optimizer.zero_grad()
+                loss = criterion(model(images), labels)
+                loss.backward()
+                optimizer.step()
+                truth.mark("step")
+                profiler.step()
+
+
+if __name__ == "__main__":
+    main()
