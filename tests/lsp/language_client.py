@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -87,6 +88,8 @@ class Abilities:
                 configuration=self.configures,
                 workspace_edit=types.WorkspaceEditClientCapabilities(document_changes=self.versions_edits),
                 diagnostics=types.DiagnosticWorkspaceClientCapabilities(refresh_support=True) if self.pulls else None,
+                code_lens=types.CodeLensWorkspaceClientCapabilities(refresh_support=True),
+                inlay_hint=types.InlayHintWorkspaceClientCapabilities(refresh_support=True),
                 did_change_configuration=types.DidChangeConfigurationClientCapabilities(
                     dynamic_registration=self.configures
                 ),
@@ -133,6 +136,8 @@ class Editor:
     history: list[types.PublishDiagnosticsParams] = field(default_factory=list)
     refreshed: int = 0
     """How often the server asked to be asked again."""
+    refreshed_figures: Counter[str] = field(default_factory=Counter)
+    """Likewise for lenses and hints."""
     messages: list[str] = field(default_factory=list)
     settings: Any = None
     """The section `trainlint` of all folders."""
@@ -230,6 +235,8 @@ class Editor:
     def _listen(self) -> None:
         heard = {
             types.WORKSPACE_DIAGNOSTIC_REFRESH: self._refresh,
+            types.WORKSPACE_CODE_LENS_REFRESH: partial(self._refresh_figures, "lenses"),
+            types.WORKSPACE_INLAY_HINT_REFRESH: partial(self._refresh_figures, "hints"),
             types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS: self._take_pushed,
             types.WINDOW_SHOW_MESSAGE: self._take_message,
             types.WORKSPACE_CONFIGURATION: self._configuration,
@@ -252,6 +259,10 @@ class Editor:
 
     async def _refresh(self, params: None) -> None:
         self.refreshed += 1
+        await self._tell()
+
+    async def _refresh_figures(self, which: str, params: None) -> None:
+        self.refreshed_figures[which] += 1
         await self._tell()
 
     async def _take_pushed(self, params: types.PublishDiagnosticsParams) -> None:
@@ -440,6 +451,23 @@ class Editor:
         place = position(text, text.index(piece), self.encoding)
         params = types.HoverParams(types.TextDocumentIdentifier(uri), place)
         return await self.within(self.client.text_document_hover_async(params))
+
+    async def lenses(self, uri: str) -> list[tuple[int, str, str, Any]]:
+        """The lenses of a text: row, title, command and its first argument."""
+        params = types.CodeLensParams(types.TextDocumentIdentifier(uri))
+        lenses = await self.within(self.client.text_document_code_lens_async(params)) or []
+        return [
+            (one.range.start.line + 1, one.command.title, one.command.command, (one.command.arguments or [None])[0])
+            for one in lenses
+            if one.command is not None
+        ]
+
+    async def hints(self, uri: str, rows: tuple[int, int] = (1, 10_000)) -> dict[int, str]:
+        """The hints at the ends of rows of a text."""
+        span = types.Range(types.Position(rows[0] - 1, 0), types.Position(rows[1] - 1, 0))
+        params = types.InlayHintParams(types.TextDocumentIdentifier(uri), span)
+        hints = await self.within(self.client.text_document_inlay_hint_async(params)) or []
+        return {one.position.line + 1: str(one.label) for one in hints}
 
     async def command(self, name: str, *arguments: Any) -> Any:
         params = types.ExecuteCommandParams(name, arguments=list(arguments))

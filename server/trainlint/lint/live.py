@@ -25,6 +25,7 @@ from trainlint.lint.workers import Broken
 
 if TYPE_CHECKING:
     from trainlint.lint.result import Reported, Result
+    from trainlint.lint.verdicts import Verdicts
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +65,17 @@ class LiveEngine:
         self._parsed: dict[Path, bytes] = {}
         """For each open text that has facts, how it was when it last parsed."""
 
-    def check(self, paths: Sequence[Path], texts: Mapping[Path, bytes], *, keeps: bool = False) -> LiveResult:
+    def check(
+        self,
+        paths: Sequence[Path],
+        texts: Mapping[Path, bytes],
+        *,
+        keeps: bool = False,
+        verdicts: Verdicts | None = None,
+    ) -> LiveResult:
         """Check files and folders, named by absolute paths. `texts` stands in for what is on disk; `keeps` says that
-        it is what is on disk, so that what is found out is worth keeping for the next start.
+        it is what is on disk, so that what is found out is worth keeping for the next start; `verdicts` join the
+        findings.
 
         A text that stopped parsing counts as it was when it last did, for the sake of the files that use it.
 
@@ -80,7 +89,7 @@ class LiveEngine:
         for cache in self.caches.values():
             cache.keeps = keeps and not broken
         with collector_paused():
-            run = _LiveRun(self, paths, replace(self.options, texts=linked), keeps=keeps)
+            run = _LiveRun(self, paths, replace(self.options, texts=linked, verdicts=verdicts), keeps=keeps)
             result = run.result()
         self._parsed = {path: data for path, data in linked.items() if self._extraction_of(path, data) is not None}
         return LiveResult(result, {path: self._errors(path, texts[path], why) for path, why in broken.items()}, linked)

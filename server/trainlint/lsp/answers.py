@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from lsprotocol import types
 from pygls.exceptions import JsonRpcContentModified
 
-from trainlint.lsp import actions, hovers
+from trainlint.lsp import actions, figures, hovers
 from trainlint.lsp.diagnostics import SOURCE, Shown
 from trainlint.lsp.server import Server
 from trainlint.lsp.session import result_id
@@ -98,3 +98,17 @@ def register_hovers(server: Server) -> None:
     @server.feature(types.TEXT_DOCUMENT_HOVER)
     def hover(params: types.HoverParams) -> types.Hover | None:
         return hovers.hover(server.session, params)
+
+
+def register_figures(server: Server) -> None:
+    """Register handlers that show what a measured run says in the text itself."""
+    session = server.session
+
+    @server.feature(types.TEXT_DOCUMENT_CODE_LENS, types.CodeLensOptions(resolve_provider=False))
+    async def code_lenses(params: types.CodeLensParams) -> list[types.CodeLens]:
+        await session.current(params.text_document.uri)
+        return list(figures.code_lenses(session, params.text_document.uri))
+
+    @server.feature(types.TEXT_DOCUMENT_INLAY_HINT)
+    def inlay_hints(params: types.InlayHintParams) -> list[types.InlayHint]:
+        return list(figures.inlay_hints(session, params))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lsprotocol import types
@@ -79,6 +79,8 @@ class Placing:
         place = text.now(Range(index.offset(first.row, first.column - 1), index.offset(last.row, last.column - 1)))
         if place is None:
             return None
+        if reported.verdict is not None and not _has_same_rows(text, reported, place):
+            reported = replace(reported, verdict=None)
         diagnostic = self._diagnostic(reported, self._units.range(text.index, *place))
         diagnostic.message += note
         return Shown(reported, text.uri, diagnostic, is_current=False)
@@ -94,6 +96,10 @@ class Placing:
     def _diagnostic(self, reported: Reported, span: types.Range) -> types.Diagnostic:
         finding = reported.finding
         message = f"{finding.message}\n{finding.help}" if finding.help else finding.message
+        if reported.verdict is not None:
+            from trainlint.report.verdicts import phrase
+
+            message += f"\n{phrase(reported.verdict)}"
         return types.Diagnostic(
             range=span,
             message=message,
@@ -107,6 +113,7 @@ class Placing:
                 "name": finding.name,
                 "confidence": finding.confidence.label,
                 "fix": None if finding.fix is None else finding.fix.applicability.value,
+                **_verdict_data(reported),
             },
         )
 
@@ -148,3 +155,18 @@ class Placing:
         if line:
             column = len(line.encode("utf-8", "surrogatepass")[:column].decode("utf-8", "ignore"))
         return types.Position(row - 1, self._units.of_line(line, column))
+
+
+def _has_same_rows(text: OpenText, reported: Reported, place: Range) -> bool:
+    """Whether the rows that a finding was in are still the same, at the place where it is by now."""
+    first, last = reported.location.row, reported.end_location.row
+    now, _ = text.index.position(place.start)
+    return all(text.checked.line(row) == text.index.line(now + row - first) for row in range(first, last + 1))
+
+
+def _verdict_data(reported: Reported) -> dict[str, object]:
+    if reported.verdict is None:
+        return {}
+    from trainlint.report.json_model import VerdictJson
+
+    return {"verdict": VerdictJson.of(reported.verdict).model_dump(mode="json")}

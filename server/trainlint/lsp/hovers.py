@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
+from trainlint.lsp.diagnostics import Shown
 from trainlint.lsp.documents import OpenText
 from trainlint.lsp.session import Session
 from trainlint.source.suppressions import Suppression, Suppressions
@@ -41,7 +42,7 @@ def hover(session: Session, params: types.HoverParams) -> types.Hover | None:
     covering = []
     if session.is_current(uri):
         covering = [one for one in published.of(uri) if _covers(one.diagnostic.range, place)]
-    pages = dict.fromkeys(page(one.code) for one in covering)
+    pages = dict.fromkeys([*map(_verdict_of, covering), *(page(one.code) for one in covering)])
     spans = [one.diagnostic.range for one in covering]
     suppression = _suppression_at(session, text, place)
     if suppression is not None:
@@ -49,6 +50,20 @@ def hover(session: Session, params: types.HoverParams) -> types.Hover | None:
         pages |= dict.fromkeys(named or [_says(suppression)])
         spans.append(session.units.range(text.index, *text.index.offsets(suppression.span)))
     return _hover([one for one in pages if one is not None], spans)
+
+
+def _verdict_of(shown: Shown) -> str | None:
+    """What a measured run says about a finding."""
+    verdict = shown.reported.verdict
+    if verdict is None:
+        return None
+    from trainlint.report.verdicts import evidence_lines, phrase
+
+    head = phrase(verdict)
+    lines = [f"**{head[0].upper()}{head[1:]}** ({shown.code})", "", *(f"- {line}" for line in evidence_lines(verdict))]
+    if verdict.note and verdict.note not in head:
+        lines += ["", f"{verdict.note[0].upper()}{verdict.note[1:]}."]
+    return "\n".join(lines)
 
 
 def _suppression_at(session: Session, text: OpenText, place: types.Position) -> Suppression | None:

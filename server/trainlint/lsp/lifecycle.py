@@ -57,6 +57,7 @@ def register_lifecycle(server: Server) -> None:
 
     @server.feature(types.SHUTDOWN)
     def shutdown(params: None) -> None:
+        server.probing.close()
         session.analysis.close()
 
     @server.feature(types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trainlint.fixes.recipe import Fix
 from trainlint.lint.check_options import CheckOptions
-from trainlint.lint.result import Reported
+from trainlint.lint.result import HotLoop, Reported
 from trainlint.report.sources import PlacedEdit
+
+if TYPE_CHECKING:
+    from trainlint.lint.verdicts import Verdicts
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,13 @@ class Forget:
     """Files changed on disk, or may have."""
 
     paths: tuple[Path, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """What runs say about the findings, from now on."""
+
+    verdicts: Verdicts
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +81,7 @@ class RealizeAll:
 
 Lines = Mapping[tuple[Path, int | None, int], str]
 """Lines of texts, by file, cell and row."""
-Order = Settle | Drop | Forget
+Order = Settle | Drop | Forget | Judge
 Question = Check | RealizeFix | RealizeAll
 
 
@@ -80,6 +91,8 @@ class Checked:
 
     number: int
     findings: tuple[Reported, ...] = ()
+    loops: tuple[HotLoop, ...] = ()
+    """The step loops of the checked files."""
     broken: Mapping[Path, tuple[Reported, ...]] = field(default_factory=dict)
     """What is wrong with the open texts that stopped parsing; what `findings` says of these is about how they were when
     they last did."""

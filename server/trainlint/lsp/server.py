@@ -22,6 +22,7 @@ from trainlint.lsp.analysis import Analysis
 from trainlint.lsp.diagnostics import SOURCE, Shown
 from trainlint.lsp.documents import Opened, OpenText
 from trainlint.lsp.messages import Progress
+from trainlint.lsp.probing import Probing
 from trainlint.lsp.protocol import Protocol
 from trainlint.lsp.session import Folder, Published, Session
 from trainlint.lsp.settings import SECTION, Settings, SettingsError, Start
@@ -51,6 +52,7 @@ class Server(LanguageServer):
             notebook_document_sync=types.NotebookDocumentSyncOptions(notebook_selector=[notebooks], save=True),
         )
         self.session = Session(self, analysis)
+        self.probing = Probing()
         self.start_options = Start()
         self.told_settings: Any = None
         """The settings that the client last told of by itself, for all folders."""
@@ -69,6 +71,13 @@ class Server(LanguageServer):
         elif before is not None and before.versions == now.versions:
             # The client asks by itself where it changed a text; here something else changed what is found in it.
             self.refresh_diagnostics()
+
+    def refresh_figures(self) -> None:
+        workspace = self.client_capabilities.workspace
+        if workspace and workspace.code_lens and workspace.code_lens.refresh_support:
+            self.workspace_code_lens_refresh(None)
+        if workspace and workspace.inlay_hint and workspace.inlay_hint.refresh_support:
+            self.workspace_inlay_hint_refresh(None)
 
     def complain(self, message: str) -> None:
         self.window_show_message(types.ShowMessageParams(types.MessageType.Error, message))

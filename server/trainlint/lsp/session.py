@@ -14,11 +14,14 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Protocol
 
+from trainlint.fixes.edits import Range
 from trainlint.lint.finding import CANNOT_LINT
+from trainlint.lint.result import Reported
 from trainlint.lsp.analysis import Analysis, AnalysisEnded
 from trainlint.lsp.diagnostics import BEFORE_BREAKING, BEFORE_EDITS, Placing, Shown
 from trainlint.lsp.documents import Documents, Opened, OpenText, Units
-from trainlint.lsp.messages import Answer, Check, Checked, Drop, Fault, Forget, Progress, Question, Settle
+from trainlint.lsp.evidence import Evidence
+from trainlint.lsp.messages import Answer, Check, Checked, Drop, Fault, Forget, Judge, Progress, Question, Settle
 from trainlint.lsp.settings import Settings
 
 _LOG = logging.getLogger(__name__)
@@ -65,10 +68,22 @@ class Published:
     versions: tuple[int, ...]
     """Of the texts that it is about."""
     shown: tuple[Shown, ...]
+    judgement: int = field(default=0, compare=False)
+    """How often the evidence had changed when it was checked."""
 
     def of(self, uri: str) -> tuple[Shown, ...]:
         """What is shown in one text of it."""
         return tuple(one for one in self.shown if one.uri == uri)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownLoop:
+    """A step loop in an open text."""
+
+    uri: str
+    row: int
+    entry: Path
+    """The entry point that runs it."""
 
 
 def result_id(shown: Iterable[Shown]) -> str:
@@ -81,6 +96,9 @@ class Client(Protocol):
 
     def show(self, opened: Opened, before: Published | None, now: Published) -> None:
         """What is shown of an open file is another than before, or about another version."""
+
+    def refresh_figures(self) -> None:
+        """What is shown besides diagnostics may be another than before."""
 
     def complain(self, message: str) -> None:
         """Tell the person that something is wrong, and what to do."""
@@ -101,7 +119,12 @@ class Session:
         self.units = Units(None)
         self.documents = Documents()
         self.folders: dict[str, Folder] = {NO_FOLDER: Folder(NO_FOLDER, None)}
+        self.evidence = Evidence()
+        self._judgement = 0
+        """How often the evidence changed."""
         self._published: dict[str, Published] = {}
+        self._loops: dict[str, tuple[ShownLoop, ...]] = {}
+        """The step loops of each open file, or notebook."""
         self._work = asyncio.Event()
         self._done = asyncio.Condition()
         self._whole_asked = False
@@ -135,12 +158,20 @@ class Session:
     def closed(self, opened: Opened) -> None:
         """A file is no longer open; what is on disk counts."""
         self._published.pop(opened.uri, None)
+        self._loops.pop(opened.uri, None)
         self._want(self.folder_of(opened.path))
 
     def changed_on_disk(self, paths: Sequence[Path]) -> None:
         """Files were made, changed or removed, by whomever."""
         self.analysis.order(Forget(tuple(paths)))
         self.check_all()
+
+    def judge(self) -> None:
+        """The evidence is another."""
+        self._judgement += 1
+        self.analysis.order(Judge(self.evidence.verdicts))
+        self.check_all()
+        self.client.refresh_figures()
 
     def check_all(self) -> None:
         """Check everything that is open."""
@@ -168,10 +199,17 @@ class Session:
         opened = self.documents.get(uri)
         return None if opened is None else self._published.get(opened.uri)
 
+    def loops(self, uri: str) -> tuple[ShownLoop, ...]:
+        """The step loops of the file, or of the notebook that a cell belongs to, with this address."""
+        opened = self.documents.get(uri)
+        return () if opened is None else self._loops.get(opened.uri, ())
+
     def is_current(self, uri: str) -> bool:
-        """Whether what is shown of a file is about its text as it is."""
+        """Whether what is shown of a file is about its text as it is, and what runs say about that."""
         opened, published = self.documents.get(uri), self.published(uri)
-        return opened is not None and published is not None and published.versions == opened.versions
+        if opened is None or published is None:
+            return False
+        return published.versions == opened.versions and published.judgement == self._judgement
 
     async def current(self, uri: str) -> Published | None:
         """What there is to show of a file once its present text is checked; None if it is not open, or is closed."""
@@ -224,7 +262,7 @@ class Session:
             self.complain(f"trainlint: internal error: {type(error).__name__}: {error}; {_SEE_LOG}")
             folder.checked = folder.wholly_checked = folder.changes
             for one in self._opened_of(folder):
-                self._published[one.uri] = Published(one.versions, ())
+                self._published[one.uri] = Published(one.versions, (), self._judgement)
 
     def _real_folders(self) -> list[Folder]:
         return [folder for folder in self.folders.values() if folder.path is not None]
@@ -233,13 +271,13 @@ class Session:
         """Check what is open of a folder."""
         folder.checked = folder.changes
         opened = self._opened_of(folder)
-        versions = {one.uri: one.versions for one in opened}
+        versions, judgement = {one.uri: one.versions for one in opened}, self._judgement
         checked: Checked | None = Checked(0)
         if folder.settings.enable and (opened or folder.sent):
             checked = await self._ask_check(folder, opened, [one.path for one in opened])
         for one in opened:
             if self.documents.get(one.uri) is one and one.versions == versions[one.uri]:
-                self._publish(one, checked)
+                self._publish(one, checked, judgement)
 
     async def _check_whole(self, folder: Folder) -> None:
         """Check all of a folder, unless something more urgent comes up."""
@@ -262,7 +300,8 @@ class Session:
         placing = Placing(self.units, self.documents, checked.lines, checked.broken)
         paths = {one.path for one in opened}
         for reported in checked.findings:
-            if reported.path not in paths and self.folder_of(reported.path) is folder:
+            hidden = folder.settings.hide_refuted and _is_refuted(reported)
+            if reported.path not in paths and self.folder_of(reported.path) is folder and not hidden:
                 yield placing.shown(reported)
 
     def _opened_of(self, folder: Folder) -> list[Opened]:
@@ -292,15 +331,35 @@ class Session:
             self._tell(folder, answer)
         return answer if answer.configuration_error is None else None
 
-    def _publish(self, opened: Opened, checked: Checked | None) -> None:
+    def _publish(self, opened: Opened, checked: Checked | None, judgement: int) -> None:
         """Show what a check found in a file; after a failed one, what was shown before."""
         before = self._published.get(opened.uri)
         if checked is None:
-            now = Published(opened.versions, () if before is None else tuple(self._kept(opened, before)))
+            now = Published(opened.versions, () if before is None else tuple(self._kept(opened, before)), judgement)
         else:
-            now = Published(opened.versions, tuple(self._shown(opened, checked)))
+            loops = tuple(self._shown_loops(opened, checked))
+            now = Published(opened.versions, tuple(self._shown(opened, checked)), judgement)
+            if self._loops.get(opened.uri) != loops:
+                self._loops[opened.uri] = loops
+                self.client.refresh_figures()
         self._published[opened.uri] = now
         self.client.show(opened, before, now)
+
+    def _shown_loops(self, opened: Opened, checked: Checked) -> Iterator[ShownLoop]:
+        """The step loops of a file, where they are by now. Those of a text that does not parse are about the last one
+        that did."""
+        is_broken = opened.path in checked.broken
+        for loop in checked.loops:
+            text = opened.text_of(loop.site.cell) if loop.path == opened.path else None
+            if text is None:
+                continue
+            row: int | None = loop.site.row
+            if is_broken:
+                start, _ = text.checked.bounds(loop.site.row)
+                place = text.now(Range(start, start + 1))
+                row = None if place is None else text.index.position(place.start)[0]
+            if row is not None:
+                yield ShownLoop(text.uri, row, loop.entry)
 
     def _kept(self, opened: Opened, before: Published) -> Iterator[Shown]:
         """What was shown before, where it is by now."""
@@ -320,6 +379,8 @@ class Session:
     def _shown(self, opened: Opened, checked: Checked) -> list[Shown]:
         placing = Placing(self.units, self.documents, checked.lines, checked.broken)
         own = [reported for reported in checked.findings if reported.path == opened.path]
+        if self.folder_of(opened.path).settings.hide_refuted:
+            own = [reported for reported in own if not _is_refuted(reported)]
         if opened.path not in checked.broken:
             for text in opened.texts:
                 text.note_checked()
@@ -358,7 +419,13 @@ class Session:
             return
         for folder in self.folders.values():
             folder.is_settled = False
+        if not self.evidence.is_empty:
+            self.analysis.order(Judge(self.evidence.verdicts))
         self.check_all()
+
+
+def _is_refuted(reported: Reported) -> bool:
+    return reported.verdict is not None and reported.verdict.status.value == "refuted"
 
 
 _SEE_LOG = "the log of the server has more, and restarting it may help"

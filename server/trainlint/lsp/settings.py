@@ -39,6 +39,11 @@ class Settings(_Model):
     min_severity: Literal["error", "warning", "info", "hint"] | None = None
     """Leave out findings that are less severe."""
 
+    hide_refuted: bool = False
+    """Whether findings that a measured run refuted are left out, rather than shown as hints."""
+    path_map: dict[str, str] = {}
+    """Folders of the machines where jobs ran, each with the folder here that stands for it."""
+
     @classmethod
     def of(cls, given: Any) -> Settings:
         """Read settings as a client sends them; empty for none.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from trainlint.lsp.analysis import Analysis
-from trainlint.lsp.answers import register_code_actions, register_diagnostics, register_hovers
+from trainlint.lsp.answers import register_code_actions, register_diagnostics, register_figures, register_hovers
 from trainlint.lsp.commands import register_commands
 from trainlint.lsp.lifecycle import register_lifecycle
+from trainlint.lsp.probe_commands import register_probe_commands
 from trainlint.lsp.server import Server
 from trainlint.lsp.synchronization import register_synchronization
 
@@ -15,7 +16,9 @@ _FEATURES = (
     register_diagnostics,
     register_code_actions,
     register_hovers,
+    register_figures,
     register_commands,
+    register_probe_commands,
 )
 """Each registers handlers with the server."""
 

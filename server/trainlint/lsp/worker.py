@@ -25,6 +25,7 @@ from trainlint.lsp.messages import (
     Drop,
     Fault,
     Forget,
+    Judge,
     Lines,
     Order,
     Progress,
@@ -39,6 +40,8 @@ from trainlint.source.documents import decode, is_on_disk
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
+
+    from trainlint.lint.verdicts import Verdicts
 
 _IDLE_S = 1.0
 """How long nothing has to be asked for before there is time to tidy up."""
@@ -76,6 +79,7 @@ class _Worker:
         self._connection = connection
         self._folders: dict[str, _Folder] = {}
         self._current: Check | None = None
+        self._verdicts: Verdicts | None = None
         self.checks = 0
         """Since `tidy` was last called."""
 
@@ -115,6 +119,8 @@ class _Worker:
             case Forget():
                 for folder in self._folders.values():
                     folder.engine.forget(request.paths)
+            case Judge():
+                self._verdicts = request.verdicts
             case Check():
                 return self._check(request)
             case RealizeFix():
@@ -128,7 +134,7 @@ class _Worker:
         self._current = request
         self.checks += 1
         try:
-            return self._folders[request.folder].check(request)
+            return self._folders[request.folder].check(request, self._verdicts)
         except ConfigError as error:
             return Checked(request.number, configuration_error=str(error))
         except _GivesWay:
@@ -150,18 +156,19 @@ class _Folder:
         self.engine = engine
         self._texts: dict[Path, bytes] = {}
 
-    def check(self, request: Check) -> Checked:
+    def check(self, request: Check, verdicts: Verdicts | None) -> Checked:
         for path, data in request.texts.items():
             if data is None:
                 self._texts.pop(path, None)
                 self.engine.forget([path])
             else:
                 self._texts[path] = data
-        live = self.engine.check(request.paths, dict(self._texts), keeps=self._is_saved())
+        live = self.engine.check(request.paths, dict(self._texts), keeps=self._is_saved(), verdicts=verdicts)
         errors = [error for errors in live.broken.values() for error in errors]
         return Checked(
             request.number,
             live.result.findings,
+            live.result.loops,
             live.broken,
             _lines(live.result.findings, live.linked),
             _lines(errors, self._texts),

@@ -1,0 +1,109 @@
+"""What a measured run shows in the text itself: costs at the ends of lines, and lenses over step loops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+
+from trainlint.lsp.documents import is_notebook
+from trainlint.lsp.evidence import FileEvidence
+from trainlint.lsp.session import Session
+
+if TYPE_CHECKING:
+    from trainlint.probe.measured import LineCost
+    from trainlint.report.probe_result import ProbeResult
+
+PROBE = "trainlint.probe"
+OPEN_REPORT = "trainlint.openReport"
+
+
+def inlay_hints(session: Session, params: types.InlayHintParams) -> Iterator[types.InlayHint]:
+    """Yield what lines in a range cost, where they are still those that ran."""
+    uri, span = params.text_document.uri, params.range
+    opened, text = session.documents.get(uri), session.text(uri)
+    evidence = None if opened is None or is_notebook(opened.path) else session.evidence.of(opened.path)
+    if text is None or evidence is None:
+        return
+    rows = evidence.rows_in(text.index)
+    by_row: dict[int, list[LineCost]] = {}
+    for cost in evidence.costs:
+        row = rows.get(cost.row)
+        if row is not None and span.start.line <= row - 1 <= span.end.line and _figure(cost):
+            by_row.setdefault(row, []).append(cost)
+    for row, costs in sorted(by_row.items()):
+        line = text.index.line(row)
+        place = types.Position(row - 1, session.units.of_line(line, len(line)))
+        yield types.InlayHint(place, _label(costs), tooltip=_tooltip(evidence, costs), padding_left=True)
+
+
+def _figure(cost: LineCost) -> str:
+    """`12.3`, or the interval where there are too few samples for one figure; empty where there is neither."""
+    from trainlint.report.figures import number
+
+    if cost.interval_ms is not None:
+        low, high = map(number, cost.interval_ms)
+        return low if low == high else f"{low} to {high}"
+    return "" if cost.ms_per_step is None else number(cost.ms_per_step)
+
+
+def _label(costs: Sequence[LineCost]) -> str:
+    if len(costs) == 1:
+        return f"{_figure(costs[0])} ms/step{' in workers' if costs[0].in_workers else ''}"
+    return ", ".join(f"{cost.what} {_figure(cost)}" for cost in costs) + " ms/step"
+
+
+def _tooltip(evidence: FileEvidence, costs: Sequence[LineCost]) -> types.MarkupContent:
+    lines = [*(f"- {_explained(cost)}" for cost in costs), "", _when(evidence.result)]
+    return types.MarkupContent(types.MarkupKind.Markdown, "\n".join(lines))
+
+
+def _explained(cost: LineCost) -> str:
+    from trainlint.report.figures import number, percent
+
+    parts = [f"{cost.what}: {_figure(cost)} ms per step"]
+    if cost.share is not None:
+        parts.append(f"{percent(cost.share)} of the step")
+    if cost.calls_per_step is not None:
+        parts.append(f"{number(cost.calls_per_step)} calls per step")
+    if cost.in_workers:
+        parts.append("in loader workers, beside the step")
+    return f"{', '.join(parts)} ({cost.source})"
+
+
+def _when(result: ProbeResult) -> str:
+    return f"Measured over {result.steps.measured} steps of a run on {result.started}."
+
+
+def code_lenses(session: Session, uri: str) -> Iterator[types.CodeLens]:
+    """Yield what can be done at the step loops of a text, and what is known about them."""
+    opened, text = session.documents.get(uri), session.text(uri)
+    if opened is None or text is None:
+        return
+    evidence = session.evidence.of(opened.path)
+    rows = frozenset() if evidence is None else frozenset(evidence.rows_in(text.index).values())
+    for loop in session.loops(uri):
+        if loop.uri != uri:
+            continue
+        place = types.Range(types.Position(loop.row - 1, 0), types.Position(loop.row - 1, 0))
+        if session.trusted and not is_notebook(loop.entry):
+            yield types.CodeLens(place, _probing(loop.entry, opened.path))
+        if evidence is not None and loop.row in rows and evidence.is_of(loop.entry):
+            yield types.CodeLens(place, types.Command(_step_text(evidence.result), OPEN_REPORT, arguments=[{}]))
+
+
+def _probing(entry: Path, path: Path) -> types.Command:
+    title = "Probe this script" if entry == path else f"Probe {entry.name}"
+    return types.Command(title, PROBE, arguments=[{"uri": entry.as_uri()}])
+
+
+def _step_text(result: ProbeResult) -> str:
+    """`39.7 ms per step, bottleneck: data (61 %)`."""
+    from trainlint.report.figures import milliseconds, percent
+
+    steps, bottleneck = result.steps, result.bottleneck
+    time = "step not timed" if steps.median_s is None else f"{milliseconds(steps.median_s)} per step"
+    share = f" ({percent(bottleneck.score)})" if bottleneck.score else ""
+    return f"{time}, bottleneck: {bottleneck.kind}{share}"
