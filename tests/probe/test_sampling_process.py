@@ -195,3 +195,11 @@ def test_what_py_spy_may_not_read_is_refused_at_once(
     monkeypatch.setattr("trainlint.probe.sampling.pyspy.program", lambda: refusing)
     with pytest.raises(AttachError, match=r"does not let py-spy read the job's memory.*SYS_PTRACE"):
         attach.run(job.pid, tmp_path, Options())
+
+
+def test_where_no_folder_can_be_made_nothing_is_sampled_and_nothing_raised(tmp_path: Path) -> None:
+    (tmp_path / "samples").write_text("a file stands in the way")
+    samplers = sampling.start(tmp_path, os.getpid(), Options())
+    samplers.follow([1])
+    assert not samplers.runs()
+    assert samplers.stop() == {"samples": "no sampler could be started: file exists"}

@@ -30,11 +30,12 @@ VERBS = {
     "config": "Print the effective settings, and where each comes from",
     "clean": "Remove caches",
     "server": "Run the language server",
+    "doctor": "Say what this environment allows a probe to measure",
     "version": "Print the version",
 }
 """The verbs of this version; the module `trainlint.cli.<verb>` holds each one's `main`."""
 
-LATER_VERBS = ("probe", "ablate", "doctor")
+LATER_VERBS = ("probe", "ablate")
 """Verbs whose names are taken already, so that no folder is linted by mistake once they arrive."""
 
 

@@ -106,7 +106,7 @@ def _require_sight(pid: int) -> None:
     """
     import psutil
 
-    from trainlint.probe.sampling.nvml import NvmlUnavailableError, open_library
+    from trainlint.probe.sampling.driver import NvmlUnavailableError, open_library
     from trainlint.probe.sampling.targets import is_python
 
     job = psutil.Process(pid)

@@ -6,6 +6,7 @@ All samplers run in one process of their own, so that the probe only waits and r
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from trainlint.probe.sampling.messages import Ended, Follow, Stop
 from trainlint.probe.sampling.process import serve
 from trainlint.source.processes import discard, process_context
 from trainlint.source.processes import start as start_process
+from trainlint.source.system_errors import reason_of
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -26,10 +28,9 @@ LONGEST_END_S = 20.0
 class Sampling:
     """The samplers of one job, while they run."""
 
-    def __init__(self, process: BaseProcess, connection: Connection) -> None:
-        self._process = process
-        self._connection = connection
-        self._ended: Ended | None = None
+    def __init__(self, started: tuple[BaseProcess, Connection] | None, ended: Ended | None = None) -> None:
+        self._started = started
+        self._ended = ended
 
     @property
     def cpu_s(self) -> float | None:
@@ -38,7 +39,7 @@ class Sampling:
 
     def runs(self) -> bool:
         """Whether samples are still taken: the job may have ended, and the samplers with it."""
-        return self._process.is_alive()
+        return self._started is not None and self._started[0].is_alive()
 
     def follow(self, pids: Iterable[int]) -> None:
         """Count these processes in with the job, though they are not in its tree."""
@@ -46,37 +47,40 @@ class Sampling:
 
     def stop(self) -> dict[str, str]:
         """End the samplers, wait until all is written, and return what could not be sampled, each with the reason."""
-        if self._ended is None:
+        if self._ended is None and self._started is not None:
             self._send(Stop())
-            self._ended = self._answer()
-            discard(self._process, self._connection)
-        return dict(self._ended.missing)
+            self._ended = _answer(*self._started)
+            discard(*self._started)
+        return {} if self._ended is None else dict(self._ended.missing)
 
     def _send(self, message: Follow | Stop) -> None:
-        try:
-            self._connection.send(message)
-        except OSError:
-            """It has ended, since the job has; its answer waits in the pipe."""
+        if self._started is not None and self._ended is None:
+            with suppress(OSError):  # it has ended, since the job has; its answer waits in the pipe
+                self._started[1].send(message)
 
-    def _answer(self) -> Ended:
-        try:
-            if self._connection.poll(LONGEST_END_S):
-                answer = self._connection.recv()
-                if isinstance(answer, Ended):
-                    self._process.join(1)
-                    return answer
+
+def _answer(process: BaseProcess, connection: Connection) -> Ended:
+    try:
+        if connection.poll(LONGEST_END_S):
+            answer = connection.recv()
+            if not isinstance(answer, Ended):
                 raise TypeError(answer)
-        except (EOFError, OSError):
-            self._process.join(1)
-            return Ended({"samples": f"the samplers ended early, with status {self._process.exitcode}"}, None)
-        return Ended({"samples": f"the samplers did not end within {LONGEST_END_S:g} s"}, None)
+            process.join(1)
+            return answer
+    except (EOFError, OSError):
+        process.join(1)
+        return Ended({"samples": f"the samplers ended early, with status {process.exitcode}"}, None)
+    return Ended({"samples": f"the samplers did not end within {LONGEST_END_S:g} s"}, None)
 
 
 def start(folder: Path, job_pid: int, options: Options, *, attached: bool = False) -> Sampling:
     """Start sampling a job into the recording in `folder`, until told to stop or the job is gone.
 
-    `attached` says that the job runs without an agent, so that nothing tells which of its processes do what.
+    `attached` says that the job runs without an agent, so that nothing tells which of its processes do what. Where the
+    system refuses another process or folder, nothing is sampled, and the job is none the worse.
     """
-    (folder / "samples").mkdir(parents=True, exist_ok=True)
-    process, connection = start_process(process_context(), serve, folder, job_pid, options, attached)
-    return Sampling(process, connection)
+    try:
+        (folder / "samples").mkdir(parents=True, exist_ok=True)
+        return Sampling(start_process(process_context(), serve, folder, job_pid, options, attached))
+    except OSError as error:
+        return Sampling(None, Ended({"samples": f"no sampler could be started: {reason_of(error)}"}, None))

@@ -82,11 +82,12 @@ class Job:
 
     def _living(self) -> Iterator[psutil.Process]:
         found: dict[int, psutil.Process] = {}
-        for pid in {self.pid, *self._extra, *self.noted}:
+        with suppress(psutil.Error):
+            job = found[self.pid] = psutil.Process(self.pid)
+            found.update((child.pid, child) for child in job.children(recursive=True))
+        for pid in (self._extra | self.noted.keys()) - found.keys():
             with suppress(psutil.Error):
-                process = found.setdefault(pid, psutil.Process(pid))
-                if pid == self.pid or pid in self._extra:
-                    found.update((child.pid, child) for child in process.children(recursive=True))
+                found[pid] = psutil.Process(pid)
         for process in found.values():
             with suppress(psutil.Error):
                 if process.status() != psutil.STATUS_ZOMBIE:

@@ -68,6 +68,7 @@ def serve(connection: Connection, folder: Path, job_pid: int, options: Options, 
 
 def _stand_alone() -> None:
     """What the probe does about signals is not for this process to do; an interrupt is for the job."""
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for number in FORWARDED:
         signal.signal(number, signal.SIG_DFL)
@@ -78,7 +79,8 @@ def _samplers(
     job: Job, folder: Path, options: Options, attached: bool, missing: dict[str, str]
 ) -> Iterator[tuple[str, Sampler]]:
     """The samplers that this machine has libraries for; `missing` gets the reasons for the others."""
-    from trainlint.probe.sampling.nvml import GpuSampler, NvmlUnavailableError
+    from trainlint.probe.sampling.driver import NvmlUnavailableError
+    from trainlint.probe.sampling.nvml import GpuSampler
     from trainlint.probe.sampling.pyspy import PySpyUnavailableError
     from trainlint.probe.sampling.stacks import StackSampler
     from trainlint.probe.sampling.system import SystemSampler
