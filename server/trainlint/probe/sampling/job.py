@@ -69,9 +69,7 @@ class Job:
 
     def refresh(self) -> None:
         with self.pace.sampling():
-            for path in sorted((self.folder / "processes").glob("*.notes")):
-                _read(self._files.setdefault(path, Noted(path)))
-            self.noted = {noted.pid: noted for noted in self._files.values() if noted.pid}
+            self.read_notes()
             found = {process.pid: process for process in self._living()}
             self.is_over = self.pid not in found
             # The same object is kept while it is the same process: psutil remembers what it has read of it.
@@ -79,6 +77,16 @@ class Job:
                 pid: kept if (kept := self.members.get(pid)) is not None and kept == process else process
                 for pid, process in found.items()
             }
+
+    def read_notes(self) -> None:
+        """Take what the agents have noted since; this is cheap, where a look at all processes of a machine is not."""
+        for path in (self.folder / "processes").glob("*.notes"):
+            _read(self._files.setdefault(path, Noted(path)))
+        self.noted = {noted.pid: noted for noted in self._files.values() if noted.pid}
+
+    def is_alive(self, pid: int) -> bool:
+        """Whether a process of the job, which may have been noted a moment ago, is there."""
+        return pid in self.members or psutil.pid_exists(pid)
 
     def _living(self) -> Iterator[psutil.Process]:
         found: dict[int, psutil.Process] = {}

@@ -15,8 +15,8 @@ from trainlint.probe.sampling.pace import Pace
 from trainlint.probe.sampling.pyspy import MAIN_THREAD, Frame, Held, PySpyUnavailableError, Recorder, program
 from trainlint.probe.sampling.targets import MOST_AT_ONCE, Target, chosen, noted_targets, running_targets
 
-INTERVAL_S, LONGEST_INTERVAL_S = 0.2, 0.5
-CORE_SHARE = 0.03
+INTERVAL_S, LONGEST_INTERVAL_S = 0.1, 0.25
+CORE_SHARE = 0.025
 """Of one core, for all of py-spy; rates follow from what a sample turns out to cost."""
 LIKELY_COST_S = 0.6e-3
 """CPU time of a sample until one is measured: that of a rank with 4 threads and a stack of 10 calls, by py-spy 0.4.3.
@@ -92,6 +92,7 @@ class StackSampler:
 
     def sample(self) -> None:
         self._collect()
+        self._job.read_notes()
         if self._is_full() or self._is_measured():
             self._end_all()
             return
@@ -168,7 +169,7 @@ class StackSampler:
             self._samples_taken += recorder.samples
             self._sampled.add(name)
             self._writer.write(recorder)
-        elif recorder.pid in self._job.members:
+        elif self._job.is_alive(recorder.pid):
             self._refused[name] = reason
 
 

@@ -30,7 +30,7 @@ def noted_targets(job: Job) -> list[Target]:
     """The living ranks and workers, by what the agents in them say."""
     found = []
     for pid, noted in job.noted.items():
-        if pid not in job.members:
+        if not job.is_alive(pid):
             continue
         if noted.role == "rank":
             found.append(Target(noted.rank or 0, None, pid, f"rank {noted.rank or 0}"))
