@@ -17,6 +17,7 @@ from typing import Any
 
 from . import records
 from .channel import Channel, Control
+from .compilers import looking
 from .lines import UserLines, library_folders
 from .phases import Phases
 from .steps import Steps
@@ -35,6 +36,17 @@ class Agent:
         """Whether reads of values of a device are counted, rather than those of the CPU."""
         self.at_boundaries: list[Callable[[], None]] = []
         """Called at each step boundary, in the training thread."""
+        self.look = looking(self.torch)
+        """Called with None while the agent works, and then with what it returned."""
+        self.before_compilers: list[Callable[[], None]] = []
+        self.with_compilers: list[Callable[[], None]] = []
+        """Called before and after Dynamo is loaded."""
+        self.at_training: list[Callable[[], None]] = []
+        """Called once the process trains, before its first backward pass or after its first update."""
+        self.at_batches: list[Callable[[bool], None]] = []
+        """Called before a batch is asked for, with whether gradients are enabled."""
+        self.at_backward: list[Callable[[], None]] = []
+        """Called before a backward pass."""
         self.at_phases: list[Callable[[int], None]] = []
         """Called with the phase that begins."""
         self.at_forks: list[Callable[[], None]] = []
@@ -75,6 +87,12 @@ class Agent:
             self._training = threading.get_ident()
             self.set_role("rank", **ranks())
             self.say_torch()
+            # A forked child that trains as well has these hooks already.
+            while self.at_training:
+                self.at_training.pop(0)()
+
+    def local_rank(self) -> dict[str, object]:
+        return {name: value for name, value in ranks().items() if name == "local_rank"}
 
     def set_role(self, role: str, **fields: object) -> None:
         self.role = role

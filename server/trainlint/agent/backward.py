@@ -38,12 +38,17 @@ def _watching(agent: Agent, original: Any) -> Any:
         """Whether the pass counts: one that a compiler makes to trace it is none of the job's."""
         if not agent.on or getattr(inside, "pass_", False) or (tracing is not None and tracing()):
             return False
+        look = agent.look(None)
         try:
             agent.trains()
+            for call in agent.at_backward:
+                call()
             if agent.in_training_thread():
                 agent.steps.backward()
         except Exception:
             agent.fault("backward")
+        finally:
+            agent.look(look)
         return agent.on
 
     @functools.wraps(original)
@@ -60,10 +65,13 @@ def _watching(agent: Agent, original: Any) -> Any:
         finally:
             if counts:
                 inside.pass_ = False
+                look = agent.look(None)
                 try:
                     agent.record(records.BACKWARD, start, clock() - start)
                 except Exception:
                     agent.fault("backward")
+                finally:
+                    agent.look(look)
 
     disguise(_engine_run_backward, original)
     return _engine_run_backward

@@ -2,8 +2,38 @@
 
 from __future__ import annotations
 
-from . import backward, loaders, processes, scopes
+from . import (
+    backward,
+    calls,
+    collections,
+    compilers,
+    distributed,
+    evaluation,
+    loaders,
+    memory,
+    processes,
+    recompilations,
+    scopes,
+    syncs,
+    window,
+)
 from .agent import Agent
+
+SUBJECTS = (
+    processes,
+    scopes,
+    loaders,
+    backward,
+    syncs,
+    calls,
+    collections,
+    memory,
+    distributed,
+    evaluation,
+    recompilations,
+    window,
+    compilers,
+)
 
 
 def install(agent: Agent) -> None:
@@ -12,5 +42,5 @@ def install(agent: Agent) -> None:
     Raises:
         Exception: whatever went wrong; the agent is to be turned off.
     """
-    for module in (processes, scopes, loaders, backward):
-        module.install(agent)
+    for subject in SUBJECTS:
+        subject.install(agent)

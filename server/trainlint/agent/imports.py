@@ -11,8 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 
-def when_loaded(name: str, then: Callable[[], None]) -> None:
-    """Call `then` once the module called `name` has been executed; what it raises is dropped."""
+def when_loaded(name: str, then: Callable[[], None], before: Callable[[], None] | None = None) -> Callable[[], None]:
+    """Call `before` when the module called `name` is about to be executed and `then` once it has been; what they raise
+    is dropped. Returns what calls this off."""
     finder: Any = importlib.machinery.PathFinder
     original = finder.__dict__["find_spec"]
     find = original.__get__(None, finder)
@@ -21,18 +22,26 @@ def when_loaded(name: str, then: Callable[[], None]) -> None:
         spec = find(fullname, path, target)
         if fullname == name and spec is not None and hasattr(spec.loader, "exec_module"):
             finder.find_spec = original
-            _follow(spec.loader, then)
+            _follow(spec.loader, then, before)
         return spec
 
-    finder.find_spec = classmethod(find_spec)
+    mine = finder.find_spec = classmethod(find_spec)
+
+    def call_off() -> None:
+        if finder.__dict__["find_spec"] is mine:
+            finder.find_spec = original
+
+    return call_off
 
 
-def _follow(loader: Any, then: Callable[[], None]) -> None:
-    """Call `then` after the loader's next module."""
+def _follow(loader: Any, then: Callable[[], None], before: Callable[[], None] | None) -> None:
+    """Call both around the execution of the loader's module."""
     execute = loader.exec_module
 
     def exec_module(module: object) -> None:
         loader.__dict__.pop("exec_module", None)
+        if before is not None:
+            before()
         try:
             execute(module)
         except BaseException as error:

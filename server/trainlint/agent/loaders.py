@@ -95,6 +95,9 @@ class Batches:
     def enter(self, frame: FrameType) -> object:
         agent = self._agent
         gradients = bool(agent.torch.is_grad_enabled())
+        if agent.role != "worker":
+            for call in agent.at_batches:
+                call(gradients)
         if agent.in_training_thread():
             agent.steps.batch(gradients)
         return frame.f_locals.get("self"), gradients, _ready(frame.f_locals.get("self"))

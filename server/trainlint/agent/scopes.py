@@ -43,6 +43,7 @@ def _entering(agent: Agent, original: Any, watchers: tuple[Watcher, ...]) -> Any
     @functools.wraps(original)
     def __enter__(self: Any) -> Any:  # noqa: N807
         if agent.on:
+            look = agent.look(None)
             try:
                 for watcher in watchers:
                     if self.name.startswith(watcher.prefix):
@@ -51,6 +52,8 @@ def _entering(agent: Agent, original: Any, watchers: tuple[Watcher, ...]) -> Any
                         break
             except Exception:
                 agent.fault("scope")
+            finally:
+                agent.look(look)
         return original(self)
 
     return __enter__
@@ -63,10 +66,13 @@ def _leaving(agent: Agent, original: Any) -> Any:
         left = original(self, exc_type, exc_value, traceback)
         if watched is not None and agent.on:
             watcher, start, kept = watched
+            look = agent.look(None)
             try:
                 watcher.leave(sys._getframe(1), start, kept, exc_type)
             except Exception:
                 agent.fault("scope")
+            finally:
+                agent.look(look)
         return left
 
     return __exit__

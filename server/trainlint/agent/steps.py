@@ -134,4 +134,4 @@ class Steps:
     @property
     def anchor(self) -> str:
         """The label that ends a step, in words; empty while it is not known."""
-        return " + ".join(sorted(self._anchor)) if self._anchor is not None else ""
+        return " + ".join(sorted(self._anchor)) or "GradScaler.update" if self._anchor is not None else ""

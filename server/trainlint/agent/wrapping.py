@@ -9,6 +9,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from .compilers import DISGUISED
+
 if TYPE_CHECKING:
     from .agent import Agent
 
@@ -32,10 +34,13 @@ def wrapped(agent: Agent, original: Any, where: str, after: After) -> Any:
             error.__traceback__ = error.__traceback__.tb_next if error.__traceback__ is not None else None
             raise
         if agent.on:
+            look = agent.look(None)
             try:
                 after(args, result, start, sys._getframe(1))
             except Exception:
                 agent.fault(where)
+            finally:
+                agent.look(look)
         return result
 
     disguise(call, original)
@@ -43,10 +48,12 @@ def wrapped(agent: Agent, original: Any, where: str, after: After) -> Any:
 
 
 def disguise(function: Any, original: Any) -> None:
-    """Have a function's code say that it is from the file of another's."""
+    """Have a function's code say that it is another's."""
     code = getattr(original, "__code__", None)
     if code is not None:
-        function.__code__ = function.__code__.replace(co_filename=code.co_filename)
+        own = function.__code__.replace(co_filename=code.co_filename, co_name=code.co_name)
+        function.__code__ = own.replace(co_qualname=code.co_qualname) if hasattr(code, "co_qualname") else own
+        DISGUISED.append(function.__code__)
 
 
 clock = time.perf_counter
