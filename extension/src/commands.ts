@@ -1,6 +1,7 @@
 import * as vscode from "vscode";
 import { messageOf } from "./errors";
 import { showMenu } from "./menu";
+import type { Probing } from "./probing";
 import { isRulePage, type RulePages } from "./rulePages";
 import type { Session } from "./session";
 
@@ -9,14 +10,21 @@ export interface Context {
   readonly session: Session;
   readonly output: vscode.LogOutputChannel;
   readonly rulePages: RulePages;
+  readonly probing: Probing;
 }
 
 type Action = (context: Context) => Promise<void>;
 
-/** The commands of the palette, by identifier. Those of the probe and its evidence join them here. */
+/** The commands of the palette, by identifier. */
 const ACTIONS: Readonly<Record<string, Action>> = {
   "trainlint.fixAllInFile": fixAllInFile,
   "trainlint.explainRule": explainRule,
+  "trainlint.probeFile": ({ probing }) => probing.probeFile(),
+  "trainlint.probeWithArguments": ({ probing }) => probing.probeWithArguments(),
+  "trainlint.attachToJob": ({ probing }) => probing.attach(),
+  "trainlint.openProbeReport": ({ probing }) => probing.openReport(),
+  "trainlint.loadProbeEvidence": ({ probing }) => probing.loadEvidence(),
+  "trainlint.clearProbeEvidence": ({ probing }) => probing.clearEvidence(),
   "trainlint.restartServer": ({ session }) => session.restart(),
   "trainlint.showLog": showLog,
   "trainlint.showDebugInformation": showDebugInformation,

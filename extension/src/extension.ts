@@ -1,12 +1,15 @@
 import * as os from "node:os";
 import * as vscode from "vscode";
-import { type LanguageClientOptions, RevealOutputChannelOn } from "vscode-languageclient/node";
+import { type LanguageClientOptions, type ProgressToken, RevealOutputChannelOn } from "vscode-languageclient/node";
 import { type Bundle, readBundle } from "./bundle";
 import { registerCommands } from "./commands";
 import { type Candidate, chooseInterpreter } from "./interpreter";
 import { queryInterpreter } from "./interpreterQuery";
+import type { ProbeRequest } from "./launchConfigurations";
 import { offerRemedies } from "./menu";
+import { Probing, PROGRESS_TITLE } from "./probing";
 import { PythonEnvironments } from "./pythonEnvironments";
+import { isReport, ReportView } from "./report";
 import { isRulePage, RulePages } from "./rulePages";
 import { interpretersOnPath } from "./searchPath";
 import type { ServerState } from "./serverState";
@@ -33,22 +36,30 @@ export async function activate(context: vscode.ExtensionContext): Promise<Api> {
   const output = vscode.window.createOutputChannel("trainlint", { log: true });
   const environments = new PythonEnvironments();
   const rulePages = new RulePages();
+  const reportView = new ReportView();
+  const status = new Status(SELECTOR);
   const bundle = await readBundle(context.extensionPath);
-  const running = new Session({
+  const running: Session = new Session({
     extensionFolder: context.extensionPath,
     bundle,
     output,
     settings: currentSettings,
     choose: (settings) => choose(settings, bundle, environments, context.extensionPath),
-    clientOptions: (trusted) => clientOptions(output, rulePages, trusted),
+    clientOptions: (trusted) => clientOptions({ output, rulePages, reportView, probing: () => probing }, trusted),
+  });
+  const probing: Probing = new Probing({
+    session: running,
+    reportView,
+    python: () => pythonOf(environments),
+    onDidChangeRunning: (runs) => status.showProbe(runs),
   });
   session = running;
-  const status = new Status(SELECTOR);
   status.show(running.state);
   context.subscriptions.push(
     output,
     environments,
     rulePages,
+    reportView,
     running,
     status,
     running.onDidChangeState((state) => {
@@ -57,7 +68,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<Api> {
         void offerRemedies(state);
       }
     }),
-    registerCommands({ session: running, output, rulePages }),
+    registerCommands({ session: running, output, rulePages, probing }),
     vscode.workspace.onDidChangeConfiguration((event) => {
       if (STARTING.some((key) => event.affectsConfiguration(key)) || isSwitched(running.state)) {
         void running.restart();
@@ -123,7 +134,22 @@ async function* candidates(settings: Settings, environments: PythonEnvironments)
   }
 }
 
-function clientOptions(output: vscode.LogOutputChannel, rulePages: RulePages, trusted: boolean): LanguageClientOptions {
+/** The interpreter that trains, where no configuration names one: that of the Python extension, else the first found. */
+async function pythonOf(environments: PythonEnvironments): Promise<string | undefined> {
+  const active = await environments.active();
+  return active ?? (await interpretersOnPath(process.env["PATH"] ?? "", process.platform))[0];
+}
+
+/** What shows what the server says. */
+interface Views {
+  readonly output: vscode.LogOutputChannel;
+  readonly rulePages: RulePages;
+  readonly reportView: ReportView;
+  readonly probing: () => Probing;
+}
+
+function clientOptions({ output, rulePages, reportView, probing }: Views, trusted: boolean): LanguageClientOptions {
+  const ofProbes = new Set<ProgressToken>();
   return {
     documentSelector: SELECTOR,
     outputChannel: output,
@@ -132,12 +158,34 @@ function clientOptions(output: vscode.LogOutputChannel, rulePages: RulePages, tr
     middleware: {
       // "Why is this reported?" is a command of the server's that returns the page of the rule.
       executeCommand: async (command, args, next) => {
+        const [argument] = args as [unknown];
+        if (command === "trainlint.probe" && isRequest(argument)) {
+          // From a lens: the server does not know which interpreter trains.
+          return probing().probe(argument);
+        }
         const result: unknown = await next(command, args);
         if (isRulePage(result)) {
           await rulePages.show(result);
+        } else if (isReport(result)) {
+          reportView.show(result);
         }
         return result;
       },
+      // How far a probe is stands beside the button that cancels it, which the status bar has not.
+      handleWorkDoneProgress: (token, params, next) => {
+        if (params.kind === "begin" && params.title === PROGRESS_TITLE) {
+          ofProbes.add(token);
+        }
+        if (!ofProbes.has(token)) {
+          next(token, params);
+        } else if (params.kind === "report") {
+          probing().hear(params);
+        }
+      },
     },
   };
+}
+
+function isRequest(value: unknown): value is ProbeRequest {
+  return typeof value === "object" && value !== null && "uri" in value;
 }

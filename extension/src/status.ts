@@ -15,6 +15,8 @@ export class Status implements vscode.Disposable {
   private readonly bar = vscode.window.createStatusBarItem("trainlint.status", vscode.StatusBarAlignment.Right, 100);
   private readonly language: vscode.LanguageStatusItem;
   private readonly moved: vscode.Disposable;
+  private state: ServerState = { kind: "starting" };
+  private probes = false;
 
   constructor(selector: vscode.DocumentSelector) {
     this.language = vscode.languages.createLanguageStatusItem("trainlint.status", selector);
@@ -27,15 +29,24 @@ export class Status implements vscode.Disposable {
     follow();
   }
 
+  /** A probe began to run, or has ended. */
+  showProbe(runs: boolean): void {
+    this.probes = runs;
+    this.show(this.state);
+  }
+
   show(state: ServerState): void {
+    this.state = state;
     const { label, detail } = describeState(state);
     const broken = state.kind === "failed" || state.kind === "no-interpreter";
-    this.bar.text = `$(${ICONS[state.kind]}) trainlint${label === "ready" ? "" : `: ${label}`}`;
+    const shown = this.probes ? "probing" : label;
+    const icon = this.probes ? "loading~spin" : ICONS[state.kind];
+    this.bar.text = `$(${icon}) trainlint${shown === "ready" ? "" : `: ${shown}`}`;
     this.bar.tooltip = detail;
     this.bar.backgroundColor = broken ? new vscode.ThemeColor("statusBarItem.errorBackground") : undefined;
     this.language.text = `trainlint: ${label}`;
     this.language.detail = detail;
-    this.language.busy = state.kind === "starting" || state.kind === "crashed";
+    this.language.busy = this.probes || state.kind === "starting" || state.kind === "crashed";
     this.language.severity = broken ? vscode.LanguageStatusSeverity.Error : vscode.LanguageStatusSeverity.Information;
   }
 
