@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help="cases; all of them by default")
     parser.add_argument("--seconds", type=float, default=LONGEST_S, metavar="S", help="how long it may take")
     parser.add_argument("--platform", choices=("gpu", "cpu"), default="gpu", help="whose expectations hold")
-    parsed = parser.parse_args(arguments)
+    parsed = parser.parse_intermixed_args(arguments)
     known = cases(parsed.platform)
     if unknown := set(parsed.names) - known.keys():
         parser.error(f"there is no case {', '.join(sorted(unknown))}; there are {', '.join(known)}")
