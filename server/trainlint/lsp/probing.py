@@ -166,21 +166,22 @@ class Probing:
         self, process: asyncio.subprocess.Process, recording: Path, steps: int | None, tell: Callable[[str, int], None]
     ) -> None:
         """Tell how far the job is until it has ended."""
+        from trainlint.probe.progress import furthest, states
         from trainlint.probe.recording import Options
-        from trainlint.probe.states import furthest
 
         wanted = steps or Options().steps
         told = ("", -1)
         while process.returncode is None:
             with suppress(TimeoutError):
                 await asyncio.wait_for(process.wait(), _LOOK_EVERY_S)
-            state = await asyncio.to_thread(furthest, recording)
-            if state is None:
+            state = furthest(await asyncio.to_thread(states, recording))
+            if not state.steps:
                 now = ("starting", 0)
             elif state.phase_name == "warmup":
                 now = (f"warming up, step {state.steps}", 0)
             else:
-                now = (f"{min(state.clean, wanted)} of {wanted} steps", min(99, 100 * state.clean // wanted))
+                clean = min(state.clean_steps, wanted)
+                now = (f"{clean} of {wanted} steps", min(99, 100 * clean // wanted))
             if now != told:
                 tell(*now)
                 told = now
