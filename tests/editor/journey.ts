@@ -39,6 +39,8 @@ const LEGS: readonly Leg[] = [
   ["hover", hoverOverAFinding],
   ["page-of-a-rule", readThePageOfARule],
   ["menu-of-the-status", openTheMenuOfTheStatus],
+  ["measured-costs", loadEvidence],
+  ["report-of-a-probe", readTheReport],
 ];
 
 async function seeTheFinding(page: Page): Promise<void> {
@@ -74,11 +76,7 @@ async function hoverOverAFinding(page: Page): Promise<void> {
 
 async function readThePageOfARule(page: Page): Promise<void> {
   await page.keyboard.press("Escape");
-  await page.keyboard.press("F1");
-  const input = page.locator(".quick-input-widget .quick-input-box input");
-  await input.fill(">trainlint: Explain a Rule");
-  await row(page, "trainlint: Explain a Rule").waitFor();
-  await page.keyboard.press("Enter");
+  await choose(page, "trainlint: Explain a Rule");
   await row(page, "TL201").click();
   const preview = page.frameLocator("iframe.webview.ready").frameLocator("iframe#active-frame");
   await preview.getByText("sync-in-step").first().waitFor();
@@ -88,6 +86,40 @@ async function openTheMenuOfTheStatus(page: Page): Promise<void> {
   await page.locator(".tabs-container .tab", { hasText: "train.py" }).click();
   await status(page).click();
   await row(page, "Restart server").waitFor();
+}
+
+async function loadEvidence(page: Page, file: string): Promise<void> {
+  await page.keyboard.press("Escape");
+  // Away from the status, whose hover would cover what is told.
+  await page.locator(".editor-instance .view-lines").hover({ position: { x: 500, y: 20 } });
+  await choose(page, "trainlint: Load Evidence");
+  const input = page.locator(".quick-input-widget .quick-input-box input");
+  await input.fill(path.join(path.dirname(file), "probe.json"));
+  await page.keyboard.press("Enter");
+  await notification(page, "bottleneck: data (61 %)").waitFor();
+  await page.locator(".editor-instance .view-line", { hasText: "12.3 ms/step" }).waitFor();
+  await page.locator(".editor-instance .codelens-decoration", { hasText: "39.7 ms per step" }).waitFor();
+  await page.locator(".editor-instance .squiggly-error").first().waitFor();
+}
+
+async function readTheReport(page: Page): Promise<void> {
+  await choose(page, "trainlint: Open Report of the Probe");
+  await page.locator(".tabs-container .tab", { hasText: "trainlint: probe" }).waitFor();
+  const webviews = page.locator("iframe.webview.ready");
+  const report = webviews.last().contentFrame().frameLocator("iframe#active-frame");
+  await report.getByText("sync-in-step").first().waitFor();
+}
+
+/** Run a command of the palette. */
+async function choose(page: Page, command: string): Promise<void> {
+  await page.keyboard.press("F1");
+  await page.locator(".quick-input-widget .quick-input-box input").fill(`>${command}`);
+  await row(page, command).waitFor();
+  await page.keyboard.press("Enter");
+}
+
+function notification(page: Page, text: string): Locator {
+  return page.locator(".notifications-toasts .notification-list-item", { hasText: text });
 }
 
 function problem(page: Page): Locator {

@@ -45,6 +45,10 @@ async function testTrusted(python: string): Promise<Counts[]> {
   const environments = ["first", "second"].map((name) => writeEnvironment(path.join(RUN, name), python));
   const workspace = writeTwoFolders(path.join(WORKSPACES, "two-folders"));
   const [first = "", second = ""] = environments;
+  const journey = writeOneFolder(path.join(WORKSPACES, "one-folder"));
+  for (const folder of [path.join(path.dirname(workspace), "plain"), journey]) {
+    execFileSync(python, [path.join(ROOT, "tests/editor/write_evidence.py"), folder], { stdio: "inherit" });
+  }
   const server = await start("trusted", false, {
     TRAINLINT_TEST_PYTHON: first,
     TRAINLINT_TEST_OTHER_PYTHON: second,
@@ -54,7 +58,7 @@ async function testTrusted(python: string): Promise<Counts[]> {
     step("tests in the extension host");
     const inHost = await runInHost(server, { ...hostRun("trusted"), workspace });
     step("a journey through the page");
-    return [inHost, await takeJourney(server, writeOneFolder(path.join(WORKSPACES, "one-folder")))];
+    return [inHost, await takeJourney(server, journey)];
   } finally {
     await server.stop();
   }

@@ -201,6 +201,38 @@ suite("in a trusted workspace of two folders", () => {
     });
   });
 
+  test("the result of a probe shows in the text, and is forgotten on command", async () => {
+    const { document } = await open(0, "other.py");
+    await diagnosticsOf(document.uri, "before", (codes) => codes.includes(SYNC));
+    const script = uriOf(0, "train.py");
+    await open(0, "train.py");
+    await vscode.commands.executeCommand("trainlint.loadEvidence", { path: uriOf(0, "probe.json").fsPath });
+    const judged = await eventually("a confirmed finding", () =>
+      ours(script, SYNC, ({ severity }) => severity === vscode.DiagnosticSeverity.Error),
+    );
+    assert.match(judged.message, /confirmed: measured 12\.3 ms per step, 31 %/);
+    const whole = new vscode.Range(0, 0, 100, 0);
+    const hints = await vscode.commands.executeCommand<vscode.InlayHint[]>(
+      "vscode.executeInlayHintProvider",
+      script,
+      whole,
+    );
+    assert.ok(hints.some(({ label }) => label === "12.3 ms/step"));
+    const lenses = await vscode.commands.executeCommand<vscode.CodeLens[]>("vscode.executeCodeLensProvider", script, 9);
+    const titles = lenses.map(({ command }) => command?.title);
+    assert.ok(titles.includes("Probe this script"), titles.join(", "));
+    assert.ok(titles.includes("39.7 ms per step, bottleneck: data (61 %)"), titles.join(", "));
+    const report = await vscode.commands.executeCommand<{ html: string }>("trainlint.openReport", {});
+    assert.match(report.html, /<html/);
+    await eventually("the report's tab", () =>
+      vscode.window.tabGroups.all.flatMap((group) => group.tabs).find(({ label }) => label === "trainlint: probe"),
+    );
+    await vscode.commands.executeCommand("trainlint.clearProbeEvidence");
+    await eventually("a finding that nobody measured", () =>
+      ours(script, SYNC, ({ severity }) => severity === vscode.DiagnosticSeverity.Warning),
+    );
+  });
+
   test("the server stops while it is disabled", async () => {
     const settings = vscode.workspace.getConfiguration("trainlint");
     await settings.update("enable", false, vscode.ConfigurationTarget.Workspace);
@@ -211,3 +243,11 @@ suite("in a trusted workspace of two folders", () => {
     await diagnosticsOf(uriOf(1, "train.py"), "again", (codes) => codes.includes(SYNC));
   });
 });
+
+function ours(
+  uri: vscode.Uri,
+  code: string,
+  condition: (diagnostic: vscode.Diagnostic) => boolean,
+): vscode.Diagnostic | undefined {
+  return vscode.languages.getDiagnostics(uri).find((one) => codeOf(one) === code && condition(one));
+}

@@ -20,6 +20,16 @@ suite("in a workspace that is not trusted", () => {
     assert.equal(information.trusted, false);
   });
 
+  test("nothing is probed, and no evidence is used", async () => {
+    const script = uriOf(0, "train.py");
+    const lenses = await vscode.commands.executeCommand<vscode.CodeLens[]>("vscode.executeCodeLensProvider", script, 9);
+    assert.deepEqual(lenses, []);
+    const load = vscode.commands.executeCommand("trainlint.loadEvidence", { path: uriOf(0, "probe.json").fsPath });
+    await assert.rejects(Promise.resolve(load), /not trusted/);
+    const probe = vscode.commands.executeCommand("trainlint.probe", { uri: script.toString() });
+    await assert.rejects(Promise.resolve(probe), /not trusted/);
+  });
+
   test("nothing of the workspace has run", () => {
     assert.ok(!fs.existsSync(uriOf(0, "ran").fsPath));
   });
