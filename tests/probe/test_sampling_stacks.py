@@ -186,16 +186,18 @@ def test_samples_have_the_shares_and_the_times_that_the_program_measured(
     assert seen.broken == ()
     samples = [one for one in seen.stack_samples if one.thread == "MainThread"]
     first, last = samples[0].clock, samples[-1].clock + samples[-1].weight_s
-    assert sum(one.weight_s for one in samples) == pytest.approx(last - first, rel=0.02), "nothing is left out"
+    looked_at = sum(one.weight_s for one in samples)
+    assert 0.85 < looked_at / (last - first) < 1.01, "all the time but where py-spy is started anew"
     truth = [json.loads(line) for line in (tmp_path / "truth").read_text().splitlines()]
     told = [times for times in truth if first <= times[0] and times[2] <= last]
     computed = sum(middle - start for start, middle, _ in told) / sum(end - start for start, _, end in told)
     rows = [(own_row(seen, one.stack, tmp_path / "job.py"), one) for one in samples]
-    found = sum(one.weight_s for row, one in rows if row == 15) / (last - first)
-    assert found == pytest.approx(computed, abs=0.12)
-    asleep = [one.clock for row, one in rows if row == 17]
-    within = [any(middle - 0.02 <= clock <= end + 0.02 for _, middle, end in told) for clock in asleep]
-    assert sum(within) >= 0.8 * len(within), "the clocks are those of the program"
+    found = sum(one.weight_s for row, one in rows if row == 15) / looked_at
+    spread = (2 * computed * (1 - computed) / len(samples)) ** 0.5
+    assert found == pytest.approx(computed, abs=max(0.05, 4 * spread)), f"by {len(samples)} samples"
+    sighted = [one.clock for (row, one), (before, _) in zip(rows[1:], rows, strict=False) if row == 15 != before]
+    within = [any(start - 0.01 <= clock <= middle + 0.01 for start, middle, _ in told) for clock in sighted]
+    assert sum(within) >= 0.75 * len(within), "a quarter of the time is computed, so that chance would be half"
     assert all(one.active for row, one in rows if row == 17), "a line that sleeps takes that time"
 
 
