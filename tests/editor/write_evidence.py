@@ -10,8 +10,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tests.probed_code import CONFIRMED, REFUTED, result_of, write_result  # noqa: E402
-from trainlint.probe.measured import LineCost  # noqa: E402
+from tests.probed_code import CONFIRMED, REFUTED, result_of, write_result
+
+from trainlint.probe.measured import LineCost
 
 
 def main(folder: Path) -> None:
