@@ -89,8 +89,6 @@ class Recorder:
         command += ["--rate", str(rate), "--duration", str(longest_s), "--format", "chrometrace"]
         command += ["--output", str(output)]
         self._ended = float("inf")
-        self.started = time.perf_counter()
-        """py-spy counts time from a few milliseconds after this, when it has read its arguments."""
         try:
             self._process = subprocess.Popen(
                 command,
@@ -101,6 +99,8 @@ class Recorder:
             )
         except OSError as error:
             raise PySpyUnavailableError(f"py-spy ({py_spy}) cannot be run: {reason_of(error)}") from error
+        self.started = time.perf_counter()
+        """The program runs by now; it counts time from when it has read its arguments, a few milliseconds later."""
 
     @property
     def samples(self) -> float:
