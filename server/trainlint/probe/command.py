@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shutil
@@ -83,12 +84,14 @@ def with_agent(command: list[str], agent: Path) -> list[str]:
 
 
 def active_python(environment: Mapping[str, str]) -> str:
-    """The interpreter of the active environment; ours where none is."""
+    """The interpreter of the active environment; where none is, ours if it has torch, else the one on the path."""
     for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
         folder = environment.get(variable)
         candidate = os.path.join(folder, "bin", "python") if folder else ""  # noqa: PTH118
         if candidate and os.access(candidate, os.X_OK):
             return candidate
+    if importlib.util.find_spec("torch") is not None:
+        return sys.executable
     path = environment.get("PATH")
     return shutil.which("python", path=path) or shutil.which("python3", path=path) or sys.executable
 
