@@ -43,7 +43,7 @@ class Forwarding:
         self._process = None
 
     def pass_to(self, process: subprocess.Popen[bytes]) -> None:
-        """From now on signals are this process's; processes that are started later would inherit that they are blocked."""
+        """From now on signals are this process's; those started later would inherit that they are blocked."""
         self._process = process
         for number in self._early:
             self._forward(number)
