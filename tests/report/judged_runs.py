@@ -98,7 +98,7 @@ def measured(**changes: Any) -> Measured:
             mean_s=STEP_S,
             samples_per_s=640.0,
             irregular=1,
-            label="the step of SGD",
+            label="a step ends with the update of SGD",
         ),
         "shares": Shares(
             data_wait=0.6014,

@@ -113,7 +113,7 @@ def test_lines_show_their_source_and_an_interval_where_there_are_few_samples(des
     assert section(text_of(judged_run(desk), width=100), "Dearest lines") == [
         "  /job/train.py:9 25 ms, 50 % (stack samples, in loader workers, beside the step)",
         "      ids = tokenizer(row['text'])",
-        "  /job/train.py:12 1.5 to 4 ms, 5 % (stack samples)",
+        "  /job/train.py:12 1.5 to 4 ms, about 5 % (stack samples)",
         "      x = augment(x)",
         "  /job/train.py:40 cost not measured (read of a tensor, 2 calls per step)",
         "      total += loss.item()",

@@ -79,10 +79,10 @@ def _listing(result: ProbeResult, file: _File, view: View) -> Iterator[Markup]:
     body, previous = [], 0
     for row in _with_context(told, _row_count(file, view)):
         if previous and row > previous + 1:
-            body.append(element("tr", element("td", "⋮", colspan="5"), class_="gap"))
+            body.append(element("tr", element("td", "⋮", colspan="4"), class_="gap"))
         body.append(_row(result, file, row, view, dearest))
         previous = row
-    titles = ("row", "per step", "", "source", "")
+    titles = ("row", "per step", "", "source")
     head = element("tr", *(element("th", title, scope="col") for title in titles))
     table = element("table", element("thead", head), element("tbody", *body), class_="code")
     yield element("div", table, class_="scroll", tabindex="0", role="region", aria_label=f"Costs in {name}")
@@ -110,8 +110,7 @@ def _row(result: ProbeResult, file: _File, row: int, view: View, dearest: float)
         element("td", str(row), class_="row"),
         element("td", *_lines(sections.line_cost(cost) for cost in costs), class_="figure"),
         meter(max(measured, default=None), dearest, "data_wait"),
-        element("td", shown),
-        element("td", *_about(costs, findings), class_="about"),
+        element("td", element("div", shown), *_about(costs, findings)),
         class_="hot" if costs or findings else None,
     )
 
@@ -121,8 +120,9 @@ def _lines(texts: Iterator[str]) -> Iterator[Markup]:
 
 
 def _about(costs: list[LineCost], findings: list[FindingJson]) -> Iterator[Markup]:
-    yield from _lines(sections.line_notes(cost) for cost in costs)
+    """What is said of a row, below its source."""
+    yield from (element("div", sections.line_notes(cost), class_="about") for cost in costs)
     for finding in findings:
         if finding.verdict is not None:
             badge = element("span", phrase(finding.verdict.verdict()), class_=f"badge {finding.verdict.status}")
-            yield element("div", text(f"{finding.code} {finding.name} "), badge)
+            yield element("div", text(f"{finding.code} {finding.name} "), badge, class_="about")

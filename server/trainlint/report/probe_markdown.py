@@ -101,7 +101,7 @@ def _lines(result: ProbeResult, view: View) -> Iterator[str]:
         (
             code(sections.line_place(line, view)),
             sections.line_cost(line),
-            NOT_MEASURED if line.share is None else percent(line.share),
+            sections.line_share(line) or NOT_MEASURED,
             sections.line_notes(line),
             _quoted(sections.source_text(result, line.filename, None, line.row, view)),
         )

@@ -196,7 +196,7 @@ def steps_text(result: ProbeResult) -> str:
         cycles = counted(steps.irregular, "irregular cycle")
         parts.append(f"{cycles} (evaluation, a new epoch) in no median")
     if steps.label:
-        parts.append(f"step: {steps.label}")
+        parts.append(steps.label)
     return printable("; ".join(parts))
 
 
@@ -342,9 +342,16 @@ def line_cost(line: LineCost) -> str:
     return "cost not measured" if line.ms_per_step is None else f"{number(line.ms_per_step)} ms"
 
 
+def line_share(line: LineCost) -> str:
+    """That as a share of the step; empty where it is not known."""
+    if line.share is None:
+        return ""
+    return percent(line.share) if line.interval_ms is None else f"about {percent(line.share)}"
+
+
 def line_notes(line: LineCost) -> str:
     """What kind of cost it is, how often, and where."""
-    parts = [LINE_COSTS[line.what]]
+    parts = ["making batches" if line.what == "data" and line.in_workers else LINE_COSTS[line.what]]
     if line.calls_per_step is not None:
         parts.append(calls_text(line.calls_per_step))
     if line.in_workers:

@@ -187,12 +187,12 @@ def _lines(page: _Page, result: ProbeResult) -> None:
         return
     page.heading("Dearest lines", " (per step)")
     for line in result.lines[: sections.MOST_LINES]:
-        share = "" if line.share is None else f", {percent(line.share)}"
+        cost = ", ".join(part for part in (sections.line_cost(line), sections.line_share(line)) if part)
         page.line(
             f"{sections.line_place(line, page.view)} ",
             indent=2,
             style="bold",
-            rest=f"{sections.line_cost(line)}{share} ({sections.line_notes(line)})",
+            rest=f"{cost} ({sections.line_notes(line)})",
         )
         source = sections.source_text(result, line.filename, None, line.row, page.view)
         if source:
