@@ -341,7 +341,7 @@ class LoaderNoPersistentWorkers(Rule):
         return Fix(Applicability.UNSAFE, message, (SetArgument(loader.site, "persistent_workers", "True"),))
 
     def judge(self, finding: Finding, evidence: Evidence) -> Verdict:
-        return judge_epoch_start(evidence, finding.site)
+        return judge_epoch_start(evidence, (finding.site, *(related.site for related in finding.related)))
 
 
 def _keeps_workers(loader: Loader) -> bool:

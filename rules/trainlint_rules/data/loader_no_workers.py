@@ -418,7 +418,7 @@ class LoaderNoWorkers(Rule):
         return Fix(Applicability.UNSAFE, message, recipes)
 
     def judge(self, finding: Finding, evidence: Evidence) -> Verdict:
-        return judge_data_wait(evidence, finding.site)
+        return judge_data_wait(evidence, (finding.site, *(related.site for related in finding.related)))
 
 
 def _has_no_workers(loader: Loader) -> bool:

@@ -148,7 +148,7 @@ class LoaderEvidence:
     steps_per_epoch: float | None = None
     """Median number of steps between two new iterators; None if no epoch turned."""
     line: Line | None = None
-    """Where it was made; None where that is not known."""
+    """Where it was made or iterated over; None where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,9 +227,10 @@ class Evidence:
         )
         return True if recorded or any(known) else False if known else None
 
-    def loader_made_at(self, site: Site) -> LoaderEvidence | None:
-        """The training loader that was made at `site`; where none says so, the only one that there was."""
-        lines = set(self.lines(site))
+    def loader_at(self, sites: Iterable[Site]) -> LoaderEvidence | None:
+        """The training loader that was made, or iterated over, at one of `sites`; where none says so, the only one that
+        there was."""
+        lines = {line for site in sites for line in self.lines(site)}
         made = next((loader for loader in self.loaders if loader.line in lines), None)
         return made if made is not None or len(self.loaders) > 1 else self.loader
 
@@ -457,9 +458,9 @@ def judge_device_calls(evidence: Evidence, site: Site, **overrides: float) -> Ve
     return judge_calls(evidence, site, **overrides)
 
 
-def judge_data_wait(evidence: Evidence, site: Site, *, confirmed_share: float = CONFIRMED_SHARE) -> Verdict:
-    """Judge the loader that is made at `site`, without workers: by the time that the step waits for its batches."""
-    loader = evidence.loader_made_at(site)
+def judge_data_wait(evidence: Evidence, sites: Iterable[Site], *, confirmed_share: float = CONFIRMED_SHARE) -> Verdict:
+    """Judge the loader that is made or used at `sites`, without workers: by the wait of the step for its batches."""
+    loader = evidence.loader_at(sites)
     if loader is None:
         return Verdict(Status.INCONCLUSIVE, note=_no_loader(evidence))
     if loader.workers > 0:
@@ -501,10 +502,12 @@ def judge_pageable_copies(evidence: Evidence, sites: Iterable[Site], **overrides
     return Verdict(status, seconds * 1e3, share, calls, (figure,))
 
 
-def judge_epoch_start(evidence: Evidence, site: Site, *, confirmed_share: float = CONFIRMED_SHARE) -> Verdict:
-    """Judge workers that start anew each epoch, of the loader that is made at `site`: by the wait for the first batch,
-    spread over the epoch's steps."""
-    loader = evidence.loader_made_at(site)
+def judge_epoch_start(
+    evidence: Evidence, sites: Iterable[Site], *, confirmed_share: float = CONFIRMED_SHARE
+) -> Verdict:
+    """Judge workers that start anew each epoch, of the loader that is made or used at `sites`: by the wait for an
+    epoch's first batch, spread over its steps."""
+    loader = evidence.loader_at(sites)
     if loader is None:
         return Verdict(Status.INCONCLUSIVE, note=_no_loader(evidence))
     if loader.epoch_start_s is None:

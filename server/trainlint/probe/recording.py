@@ -84,6 +84,8 @@ class Manifest(Model):
     physical_cores: int | None = None
     memory_bytes: int | None = None
     options: Options
+    folder: str | None = None
+    """Where the recording was made, since the agent's code ran from there; it may lie elsewhere by now."""
     end: JobEnd | None = None
     probe_cpu_s: float | None = None
     """CPU time of the probe and its samplers while the job ran."""

@@ -62,7 +62,7 @@ def training_spans(observed: Observed) -> Spans:
     steps = observed.first
     if steps is None or not steps.cycles:
         return Spans(())
-    start, last = steps.cycles[0].start, max(one.end for one in steps.process.records)
+    start, last = steps.cycles[0].start, max(one.start for one in steps.process.records)
     windows = Phases(steps.process).spans(records.WINDOW, until=last)
     spans: list[tuple[float, float]] = []
     for begin, end in windows:

@@ -14,12 +14,13 @@ from typing import Literal, TypeVar
 
 from trainlint.agent import records
 from trainlint.probe import thresholds
-from trainlint.probe.analysis.observed import Observed, line_of
+from trainlint.probe.analysis.observed import Observed, line_of, own_code
 from trainlint.probe.analysis.shares import WORKING_CALLS, call_type
 from trainlint.probe.analysis.steps import RankSteps
 from trainlint.probe.evidence import Line, StackSamples, SyncCount, TimedCalls
 from trainlint.probe.recording import Frame, Record, StackSample
 from trainlint.probe.traces.intervals import total, union
+from trainlint.probe.traces.sites import JobCode
 
 What = Literal["data", "stack"]
 K = TypeVar("K")
@@ -27,8 +28,6 @@ K = TypeVar("K")
 WORKER_ENTRY = "torch/utils/data/_utils/worker.py"
 """Frames outside this one are those of the process that forked the worker."""
 LOADING = "torch/utils/data/"
-NOT_OWN = ("/site-packages/", "/dist-packages/", "/lib/python", "/torch/", "/trainlint/agent/")
-"""Parts of the paths of files that are not the job's own."""
 MAIN_THREAD = "MainThread"
 DEVIATIONS = 2.576
 """Standard deviations on either side of 99 % of a normal distribution."""
@@ -50,11 +49,6 @@ class CallCosts:
 
     by_line: Mapping[Line, TimedCalls] = field(default_factory=dict)
     by_type: Mapping[tuple[Line, str], TimedCalls] = field(default_factory=dict)
-
-
-def is_own(path: str) -> bool:
-    """Whether a file may be the job's own code: none of an installed package, of Python, or made by a program."""
-    return not path.startswith("<") and not any(part in path for part in NOT_OWN)
 
 
 # ------------------------------------------------------------------------------------------------------ timed events
@@ -139,13 +133,14 @@ def sampled_lines(observed: Observed) -> dict[Line, SampledLine]:
     ranks = {steps.process.pid: steps for steps in observed.timed}
     owners = {pid: steps for pid, steps in observed.workers.items() if steps.cycles}
     spans = {steps.process.pid: observed.clean_spans(steps) for steps in observed.timed}
+    code = _OwnCode(own_code(observed.recording))
     threads: dict[tuple[int, bool], _Thread] = {}
     for sample in observed.recording.stack_samples:
         steps = ranks.get(sample.pid) or owners.get(sample.pid)
         if steps is None or sample.thread != MAIN_THREAD or sample.clock not in spans[steps.process.pid]:
             continue
         in_workers = sample.pid not in ranks
-        thread = threads.setdefault((steps.process.pid, in_workers), _Thread(len(steps.cycles), in_workers))
+        thread = threads.setdefault((steps.process.pid, in_workers), _Thread(len(steps.cycles), in_workers, code))
         thread.add(sample, observed.recording.stacks.get(sample.stack, ()))
     found: dict[Line, SampledLine] = {}
     for thread in threads.values():
@@ -166,10 +161,25 @@ class _Tally:
         self.seconds += seconds
 
 
+class _OwnCode:
+    """Frames of the job's own code, each looked up once."""
+
+    def __init__(self, code: JobCode) -> None:
+        self._code = code
+        self._files: dict[str, Path | None] = {}
+
+    def line(self, frame: Frame) -> Line | None:
+        if frame.path not in self._files:
+            self._files[frame.path] = self._code.file(frame.path)
+        path = self._files[frame.path]
+        return Line(path, frame.row) if path is not None else None
+
+
 class _Thread:
     """The samples of a training thread, or of all workers of a rank."""
 
-    def __init__(self, steps: int, in_workers: bool) -> None:
+    def __init__(self, steps: int, in_workers: bool, code: _OwnCode) -> None:
+        self._code = code
         self._steps = steps
         self._in_workers = in_workers
         self._all = _Tally()
@@ -179,7 +189,7 @@ class _Thread:
 
     def add(self, sample: StackSample, stack: Sequence[Frame]) -> None:
         frames = list(_inside_worker(stack)) if self._in_workers else stack
-        own = [Line(Path(frame.path), frame.row) for frame in frames if is_own(frame.path)]
+        own = [line for frame in frames if (line := self._code.line(frame)) is not None]
         self._all.add(sample.weight_s)
         for line in set(own):
             self._within.setdefault(line, _Tally()).add(sample.weight_s)

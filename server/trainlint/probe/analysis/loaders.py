@@ -37,7 +37,7 @@ class TrainingLoader:
 
     @property
     def line(self) -> Line | None:
-        """Where it was made."""
+        """Where it was made, or iterated over."""
         return line_of(str(self.note.get("line")))
 
     @property
@@ -103,10 +103,9 @@ def _steps_per_epoch(steps: RankSteps, name: str) -> float | None:
         for one in steps.process.records
         if one.kind == records.BATCH and one.name == name and one.flags & records.FIRST
     ]
-    ends = [cycle.end for cycle in steps.cycles]
     counts = [
-        bisect_right(ends, after) - bisect_right(ends, before)
+        bisect_right(steps.ends, after) - bisect_right(steps.ends, before)
         for before, after in pairwise(sorted(starts))
-        if steps.cycles and steps.cycles[0].start <= before and after <= ends[-1]
+        if steps.cycles and steps.cycles[0].start <= before
     ]
     return statistics.median(counts) if counts else None

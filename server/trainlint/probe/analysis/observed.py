@@ -11,6 +11,7 @@ from trainlint.agent import records
 from trainlint.probe.analysis.steps import RankSteps, Spans, steps_of
 from trainlint.probe.evidence import Line
 from trainlint.probe.recording import ProcessRecording, Recording
+from trainlint.probe.traces.sites import JobCode
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,13 @@ def _ancestor(pid: int, parents: Mapping[int, int | None], ranks: Mapping[int, R
         seen.add(parent)
         parent = parents.get(parent)
     return None
+
+
+def own_code(recording: Recording) -> JobCode:
+    """What the job's own code is: not the agent, which lay in the recording's folder when the job ran."""
+    manifest = recording.manifest
+    folders = {recording.folder, Path(manifest.folder or recording.folder)}
+    return JobCode([Path(manifest.cwd)], [folder / "agent" for folder in folders])
 
 
 def number(value: object) -> float | None:

@@ -22,6 +22,9 @@ from trainlint.probe.recording import ProcessRecording, Record
 OFTEN_ENOUGH = 3
 """A label that was seen less often does not end steps, unless no label was seen more often."""
 
+TIMED = records.CLEAN, records.AFTER
+"""The phases of the clean steps: some of them come after the profiler's window."""
+
 
 class What(Enum):
     BATCH = "batch"
@@ -81,6 +84,8 @@ class RankSteps:
     cycles: tuple[Cycle, ...] = ()
     """The clean ones, in order."""
     warmup: int = 0
+    ends: tuple[float, ...] = ()
+    """The ends of all steps, of whatever phase."""
     label: str = ""
     missing: str = ""
     """Why there are no clean cycles."""
@@ -154,15 +159,17 @@ def steps_of(process: ProcessRecording, warmup: int) -> RankSteps:
         return RankSteps(process, missing="fewer than two updates of the optimizer that ends a step", label=how)
     # An update that ends a step may be followed by others before the next batch, so a cycle runs to the group's end.
     cycles = list(_cycles(anchors, events, process.records, phases))
-    clean = [cycle for phase, cycle in cycles if phase == records.CLEAN]
+    clean = [cycle for phase, cycle in cycles if phase in TIMED]
     warm = sum(1 for phase, _ in cycles if phase == records.WARMUP)
     note = ""
     if not phases.known:
         clean, warm, note = clean[warmup:], min(warmup, len(clean)), "the agent recorded no phases"
     label = _in_words(anchors[-1].label, process) if how == "" else how
     if not clean:
-        return RankSteps(process, (), warm, label, f"the job ended after {len(cycles)} steps, in the warm-up")
-    return RankSteps(process, tuple(_told_apart(clean)), warm, label, note=note)
+        why = f"the job ended after {len(cycles)} steps, in the warm-up"
+        return RankSteps(process, warmup=warm, label=label, missing=why)
+    ends = tuple(anchor.end for anchor in anchors)
+    return RankSteps(process, tuple(_told_apart(clean)), warm, ends, label, note=note)
 
 
 def _why_none(events: Sequence[Event], groups: Sequence[Group]) -> str:
@@ -269,7 +276,7 @@ def _place(before: Group, group: Group) -> tuple[frozenset[str], bool]:
 
 def _anchors(groups: Sequence[Group], phases: Phases) -> list[Group]:
     """The groups that end a step, of the whole recording."""
-    clean = [group for group in groups if phases.at(group.start) == records.CLEAN]
+    clean = [group for group in groups if phases.at(group.start) in TIMED]
     label = _rarest(clean) or _rarest(groups)
     return [group for group in groups if group.label == label] if label is not None else []
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 
+from trainlint.probe.analysis.observed import own_code
 from trainlint.probe.measured import Kernels
 from trainlint.probe.recording import Recording
 from trainlint.probe.traces import (
@@ -46,7 +46,8 @@ def traced(recording: Recording) -> Traced:
     if not recording.traces:
         return Traced()
     try:
-        found = analyse(recording.traces, [Path(recording.manifest.cwd)], [recording.folder / "agent"])
+        code = own_code(recording)
+        found = analyse(recording.traces, code.roots, code.foreign)
     except UnusableTraceError as error:
         return Traced(missing={"kineto": str(error)})
     return of_analysis(found)

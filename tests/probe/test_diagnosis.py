@@ -1,0 +1,155 @@
+"""The bottleneck by what was measured, with its figures and thresholds, and advice in the articles' order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import made_recordings as made
+import pytest
+
+from trainlint.agent import records
+from trainlint.probe.analysis import analyse
+from trainlint.probe.analysis.diagnosis import Findings, diagnose
+from trainlint.probe.analysis.loaders import TrainingLoader
+from trainlint.probe.measured import GpuUse, Kernels, Shares
+
+NOTHING = Findings(
+    regular_steps=50,
+    missing="",
+    shares=Shares.model_validate(dict.fromkeys(Shares.model_fields)),
+    accelerator=False,
+    kernels=None,
+    gpus=(),
+    memory_total_bytes=(),
+    loader=None,
+    lines=(),
+    straggler=None,
+    physical_cores=8,
+)
+GIB = 1 << 30
+
+
+def shares(model: float = 0.0, **parts: float) -> Shares:
+    """`model` is forward, backward and optimizer together; what is left is other."""
+    known = dict.fromkeys(Shares.model_fields, 0.0) | parts
+    known |= {"forward": model / 2, "backward": model / 3, "optimizer": model / 6}
+    known["other"] = 1.0 - model - sum(parts.values())
+    return Shares.model_validate(known)
+
+
+def device(busy: float, **figures: float) -> Kernels:
+    told = {"count_per_step": 900.0, "median_us": 80.0, "busy_share": busy, "memcpy_share": 0.0}
+    return Kernels.model_validate(told | {"nccl_share": 0.0, "nccl_exposed_share": 0.0} | figures)
+
+
+def full(share: float) -> dict[str, Any]:
+    use = dict.fromkeys(GpuUse.model_fields) | {"index": 0, "memory_peak_bytes": int(share * 40 * GIB)}
+    return {"gpus": (GpuUse.model_validate(use | {"throttle_reasons": []}),), "memory_total_bytes": (40 * GIB,)}
+
+
+@dataclass(frozen=True)
+class Case:
+    behaviour: str
+    kind: str
+    found: dict[str, Any]
+    score: float | None = None
+
+
+ON_CPU = (
+    Case("waits for data", "data", {"shares": shares(0.3, data_wait=0.61)}, 0.61),
+    Case("just reaches the threshold", "data", {"shares": shares(0.8, data_wait=0.20)}),
+    Case("stalls", "sync", {"shares": shares(0.7, sync_wait=0.15)}, 0.15),
+    Case("stalls more than it waits for data", "sync", {"shares": shares(0.2, data_wait=0.25, sync_wait=0.5)}),
+    Case("waits for data more than it stalls", "data", {"shares": shares(0.2, data_wait=0.5, sync_wait=0.25)}),
+    Case("computes", "compute", {"shares": shares(0.93, data_wait=0.05)}, 0.93),
+    Case("does a little of everything", "balanced", {"shares": shares(0.7, data_wait=0.15, sync_wait=0.05)}),
+    Case("has too few steps", "insufficient", {"shares": shares(0.93), "regular_steps": 4}, 0.0),
+    Case("has no steps", "insufficient", {"regular_steps": 0, "missing": "no step was identified"}),
+)
+BUSY, IDLE = device(0.95), device(0.4, median_us=6.0)
+ON_GPU = (
+    Case("computes", "compute", {"kernels": BUSY, "shares": shares(0.3, sync_wait=0.6)}, 0.95),
+    Case("waits for data", "data", {"kernels": device(0.4), "shares": shares(0.3, data_wait=0.6)}),
+    Case(
+        "waits for the device, which idles meanwhile", "sync", {"kernels": device(0.6), "shares": shares(sync_wait=0.5)}
+    ),
+    Case("copies", "transfer", {"kernels": device(0.6, memcpy_share=0.36), "shares": shares(0.9)}, 0.36),
+    Case("communicates", "communication", {"kernels": device(0.9, nccl_exposed_share=0.3), "shares": shares(0.9)}),
+    Case("communicates behind its work", "compute", {"kernels": device(0.99, nccl_share=0.3), "shares": shares(0.9)}),
+    Case("launches", "launch", {"kernels": IDLE, "shares": shares(0.9)}, 0.6),
+    Case("launches, and idles for data besides", "launch", {"kernels": IDLE, "shares": shares(0.8, data_wait=0.1)}),
+    Case("has room", "memory", {"kernels": device(0.7), "shares": shares(0.9)} | full(0.3)),
+    Case("has no room", "balanced", {"kernels": device(0.7), "shares": shares(0.9)} | full(0.9)),
+    Case("was not traced", "balanced", {"shares": shares(0.95)}),
+)
+
+
+@pytest.mark.parametrize("case", ON_CPU, ids=lambda case: case.behaviour)
+def test_bottleneck_on_a_cpu(case: Case) -> None:
+    found = diagnose(replace(NOTHING, **case.found))
+    assert found.kind == case.kind
+    assert case.score is None or found.score == pytest.approx(case.score)
+    assert found.why
+    assert found.next
+
+
+@pytest.mark.parametrize("case", ON_GPU, ids=lambda case: case.behaviour)
+def test_bottleneck_on_a_gpu(case: Case) -> None:
+    found = diagnose(replace(NOTHING, accelerator=True, **case.found))
+    assert found.kind == case.kind
+    assert case.score is None or found.score == pytest.approx(case.score)
+
+
+@pytest.mark.parametrize("case", [case for case in ON_GPU if "kernels" in case.found], ids=lambda case: case.behaviour)
+def test_without_an_accelerator_no_bottleneck_is_one_of_a_gpu(case: Case) -> None:
+    assert diagnose(replace(NOTHING, **case.found)).kind in ("data", "sync", "compute", "balanced")
+
+
+def test_reasons_print_their_figure_and_threshold() -> None:
+    found = diagnose(replace(NOTHING, shares=shares(0.2, data_wait=0.61, sync_wait=0.12)))
+    assert found.why == [
+        "data wait: 61% of the step (threshold 20 %)",
+        "syncs, print, logging, saving and garbage collection: 12% of the step (threshold 10 %)",
+    ]
+
+
+def test_advice_goes_from_data_to_compute_to_communication_and_ends_with_measuring_again() -> None:
+    kernels = device(0.5, nccl_exposed_share=0.3, memcpy_share=0.25)
+    loader = TrainingLoader("DataLoader", 0, 0.3)
+    parts = shares(0.2, data_wait=0.3, sync_wait=0.2)
+    found = diagnose(replace(NOTHING, accelerator=True, kernels=kernels, shares=parts, loader=loader))
+    order = ["workers", "every so many steps", "Pin", "no_sync", "measure again"]
+    places = [next(i for i, advice in enumerate(found.next) if word in advice) for word in order]
+    assert places == sorted(places)
+    assert "4 to 5 here" in found.next[0]
+
+
+# ------------------------------------------------------------------------------------------------ from recordings
+
+
+def bottleneck(tmp_path: Path, words: str, **seconds: float) -> str:
+    process = made.rank()
+    process.train(words, **seconds)
+    return analyse(made.write(tmp_path, process))[0].bottleneck.kind
+
+
+def test_recordings_of_the_cpu(tmp_path: Path) -> None:
+    assert bottleneck(tmp_path / "data", "N f B Oadam", N=0.2) == "data"
+    assert bottleneck(tmp_path / "compute", "N f B Oadam", N=0.001) == "compute"
+    assert bottleneck(tmp_path / "balanced", "N f B . . . . Oadam") == "balanced"
+
+
+def printing(tmp_path: Path, seconds: float) -> str:
+    process = made.rank()
+    process.phase(records.CLEAN)
+    for _ in range(11):
+        process.step("N f B Oadam")
+        process.call("print", 20, seconds)
+    return analyse(made.write(tmp_path, process))[0].bottleneck.kind
+
+
+def test_printing(tmp_path: Path) -> None:
+    assert printing(tmp_path / "much", 0.02) == "sync"
+    assert printing(tmp_path / "little", 0.0001) == "compute"

@@ -1,0 +1,214 @@
+"""What lines cost: timed calls and reads exactly, stack samples within an interval that contains the truth."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import made_recordings as made
+import pytest
+from made_recordings import TRAIN, MadeProcess
+
+from trainlint.agent import records
+from trainlint.probe.analysis import analyse
+from trainlint.probe.analysis.lines import share_interval
+from trainlint.probe.evidence import Evidence, Line
+from trainlint.probe.measured import LineCost, Measured
+from trainlint.probe.recording import Frame, Model, StackSample, StackTable
+
+WORKER = "/venv/lib/python3.11/site-packages/torch/utils/data/_utils/worker.py"
+FETCH = "/venv/lib/python3.11/site-packages/torch/utils/data/_utils/fetch.py"
+
+
+def line(row: int) -> Line:
+    return Line(Path(TRAIN), row)
+
+
+def cost(found: Measured, row: int, what: str) -> LineCost:
+    (one,) = [one for one in found.lines if (one.row, one.what) == (row, what)]
+    return one
+
+
+def frames(*places: tuple[str, int]) -> list[Frame]:
+    return [Frame(path=path, row=row, function="f") for path, row in places]
+
+
+def sampled(process: MadeProcess, start: float, end: float, stacks: list[int], each_s: float) -> Iterator[Model]:
+    """A sample of each stack in turn, evenly spaced."""
+    count = int((end - start) / each_s)
+    for index in range(count):
+        yield StackSample(
+            clock=start + (index + 0.5) * each_s,
+            pid=process.pid,
+            thread="MainThread",
+            stack=stacks[index % len(stacks)],
+            weight_s=each_s,
+        )
+
+
+# ------------------------------------------------------------------------------------------------------ timed events
+
+
+def test_a_call_every_fifth_step_costs_a_fifth(tmp_path: Path) -> None:
+    process = made.rank()
+    process.phase(records.CLEAN)
+    for index in range(21):
+        if index % 5 == 1:
+            process.call("save", 30, 0.050)
+        process.call("print", 31, 0.004)
+        process.step("N f B Oadam")
+    run, evidence = analyse(made.write(tmp_path, process))
+    assert evidence.calls[line(30)].calls_per_step == pytest.approx(0.2)
+    assert evidence.calls[line(30)].seconds_per_step == pytest.approx(0.010)
+    assert cost(run, 31, "print").ms_per_step == pytest.approx(4.0)
+    assert cost(run, 31, "print").share == pytest.approx(0.004 / 0.082)
+
+
+def test_one_call_within_another_on_a_line_counts_once(tmp_path: Path) -> None:
+    process = made.rank()
+    process.phase(records.CLEAN)
+    for _ in range(11):
+        start = process.clock
+        process.call("print", 31, 0.003)
+        process.clock += 0.001
+        process.record(records.CALL, start, 0.004, name=f"logging {TRAIN}:31")
+        process.step("N f B Oadam")
+    _, evidence = analyse(made.write(tmp_path, process))
+    assert evidence.calls[line(31)].seconds_per_step == pytest.approx(0.004)
+
+
+def test_reads_of_values_are_counted_and_cost_nothing_without_an_accelerator(tmp_path: Path) -> None:
+    process = made.rank()
+    process.phase(records.CLEAN)
+    for _ in range(11):
+        for _ in range(3):
+            process.spend(records.SYNC, 0.001, name=f"{TRAIN}:40")
+        process.step("N f B Oadam")
+    run, evidence = analyse(made.write(tmp_path, process))
+    assert evidence.syncs[line(40)].calls_per_step == pytest.approx(3.0)
+    assert evidence.syncs[line(40)].wait_s_per_step is None
+    assert cost(run, 40, "sync").ms_per_step is None
+
+
+def test_a_line_costs_what_it_costs_on_the_rank_where_it_costs_most(tmp_path: Path) -> None:
+    ranks = [made.rank(number, world_size=2) for number in range(2)]
+    for process in ranks:
+        process.phase(records.CLEAN)
+        for _ in range(11):
+            if process.rank == 1:
+                process.call("logging", 50, 0.006)
+            process.step("N f B Oadam")
+    _, evidence = analyse(made.write(tmp_path, *ranks))
+    assert evidence.calls[line(50)].seconds_per_step == pytest.approx(0.006)
+    assert [one.printed_lines for one in evidence.ranks] == [frozenset(), {line(50)}]
+
+
+def test_work_that_is_timed_is_a_share_and_no_stall(tmp_path: Path) -> None:
+    process = made.rank()
+    process.phase(records.CLEAN)
+    for _ in range(11):
+        process.step("N f")
+        process.call("anomaly", 3, 0.032)
+        process.step("B Oadam")
+    run, evidence = analyse(made.write(tmp_path, process))
+    assert evidence.anomaly_mode_share == pytest.approx(0.32)
+    assert evidence.data_parallel_share is None
+    assert run.shares.sync_wait == pytest.approx(0.0)
+
+
+# ------------------------------------------------------------------------------------------------------------ samples
+
+
+def test_samples_of_a_worker_are_attributed_within_the_worker(tmp_path: Path) -> None:
+    process = made.rank(workers=1, queue=0.0)
+    start = process.clock
+    process.train("N f B Oadam", warmup=0, clean=50)
+    worker = made.worker(process)
+    table = [
+        StackTable(id=1, frames=frames((TRAIN, 7), (FETCH, 52), (WORKER, 310), (TRAIN, 60))),
+        StackTable(id=2, frames=frames(("/usr/lib/python3.11/queue.py", 9), (WORKER, 280), (TRAIN, 60))),
+    ]
+    samples = sampled(worker, start, process.clock, [1, 1, 2, 1], 0.01)
+    run, evidence = analyse(made.write(tmp_path, process, worker, stacks=[*table, *samples]))
+    assert set(evidence.stacks) == {line(7)}
+    assert evidence.stacks[line(7)].in_workers
+    assert evidence.stacks[line(7)].seconds_per_step == pytest.approx(0.75 * 0.068, rel=0.05)
+    assert evidence.stacks[line(7)].interval_s is None
+    assert cost(run, 7, "data").in_workers
+
+
+def test_the_innermost_own_line_has_the_time_and_the_lines_that_call_it_hold_it(tmp_path: Path) -> None:
+    process = made.rank()
+    start = process.clock
+    process.train("N f B Oadam", warmup=0, clean=50)
+    agent = str(tmp_path / "agent" / "backward.py")
+    table = [StackTable(id=1, frames=frames((agent, 3), (TRAIN, 12), (TRAIN, 60)))]
+    samples = sampled(process, start, process.clock, [1], 0.01)
+    run, evidence = analyse(made.write(tmp_path, process, stacks=[*table, *samples]))
+    assert {one.row for one in run.lines} == {12}
+    assert set(evidence.stacks) == {line(12), line(60)}
+    assert evidence.stacks[line(60)].seconds_per_step == pytest.approx(0.068, rel=0.05)
+
+
+def test_samples_outside_the_clean_steps_and_of_other_threads_do_not_count(tmp_path: Path) -> None:
+    process = made.rank()
+    process.train("N f B Oadam", warmup=10, clean=20)
+    outside = list(sampled(process, 99.0, 100.0, [1], 0.01))
+    inside = list(sampled(process, 101.0, 101.5, [1], 0.01))
+    other = [one.model_copy(update={"thread": "Thread-3"}) for one in inside]
+    table = StackTable(id=1, frames=frames((TRAIN, 12)))
+    _, evidence = analyse(made.write(tmp_path, process, stacks=[table, *outside, *other]))
+    assert evidence.stacks == {}
+
+
+def test_intervals_contain_the_truth_ninety_nine_times_in_a_hundred() -> None:
+    chance = random.Random(1)
+    for share in (0.01, 0.05, 0.3, 0.8):
+        missed = 0
+        for _ in range(500):
+            hits = sum(chance.random() < share for _ in range(120))
+            low, high = share_interval(hits, 120)
+            missed += not low <= share <= high
+        assert missed <= 15
+
+
+def test_few_samples_have_an_interval_around_the_truth(tmp_path: Path) -> None:
+    process = made.rank()
+    start = process.clock
+    process.train("N f B Oadam", warmup=0, clean=50)
+    table = [StackTable(id=row, frames=frames((TRAIN, row))) for row in (1, 2)]
+    samples = sampled(process, start, process.clock, [1, 2, 2, 2], 0.05)
+    run, _ = analyse(made.write(tmp_path, process, stacks=[*table, *samples]))
+    one = cost(run, 1, "stack")
+    assert one.interval_ms is not None
+    assert one.interval_ms[0] < 0.25 * 68 < one.interval_ms[1]
+
+
+# ---------------------------------------------------------------------------------------------------------------- ran
+
+
+def watched(tmp_path: Path, *, seen_in_warmup: bool = False, seen: bool = False, watching: bool = True) -> Evidence:
+    process = made.rank()
+    if watching:
+        process.note("watched", lines=[f"{TRAIN}:12"])
+    if seen_in_warmup:
+        process.record(records.LINE, process.clock, name=f"{TRAIN}:12")
+    process.train("N f B Oadam")
+    if seen:
+        process.record(records.LINE, process.clock - 0.1, name=f"{TRAIN}:12")
+    return analyse(made.write(tmp_path, process))[1]
+
+
+def test_whether_a_line_ran(tmp_path: Path) -> None:
+    assert watched(tmp_path / "seen", seen=True).ran == {line(12): True}
+    assert watched(tmp_path / "unseen").ran == {line(12): False}
+    assert watched(tmp_path / "before", seen_in_warmup=True).ran == {}
+    assert watched(tmp_path / "unknown", watching=False).ran == {}
+
+
+def test_a_line_of_which_a_worker_does_not_know_is_not_known(tmp_path: Path) -> None:
+    process = made.rank()
+    process.note("watched", lines=[f"{TRAIN}:12"])
+    process.train("N f B Oadam")
+    assert analyse(made.write(tmp_path, process, made.worker(process)))[1].ran == {}
