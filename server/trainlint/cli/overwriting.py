@@ -11,8 +11,8 @@ from trainlint.fixes.write import replaces
 from trainlint.source.discovery import CODE_SUFFIXES, CONFIGURATION_FILES
 
 
-def require_own(report: Path, inputs: Iterable[Path]) -> None:
-    """Refuse to write a report over code, configuration, or one of the files that a run reads besides.
+def require_own(report: Path, inputs: Iterable[Path], option: str = "--output-file") -> None:
+    """Refuse to write a report, which `option` names, over code, configuration, or a file that the run reads besides.
 
     Raises:
         Failure: with the reason.
@@ -27,7 +27,7 @@ def require_own(report: Path, inputs: Iterable[Path]) -> None:
         what = "an input of this run"
     else:
         return
-    raise Failure(f"`--output-file {report}` would destroy {what}; name another file")
+    raise Failure(f"`{option} {report}` would destroy {what}; name another file")
 
 
 def _is_same(one: Path, other: Path) -> bool:

@@ -25,6 +25,7 @@ STREAM_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, e
 
 VERBS = {
     "check": "Lint files and folders (the default verb)",
+    "probe": "Run a job for some steps, and say where the time goes",
     "rules": "List all rules",
     "explain": "Print the page of a rule",
     "config": "Print the effective settings, and where each comes from",
@@ -35,7 +36,7 @@ VERBS = {
 }
 """The verbs of this version; the module `trainlint.cli.<verb>` holds each one's `main`."""
 
-LATER_VERBS = ("probe", "ablate")
+LATER_VERBS = ("ablate",)
 """Verbs whose names are taken already, so that no folder is linted by mistake once they arrive."""
 
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from trainlint.semantics.facts import ImportedModule
 from trainlint.semantics.modules import ModuleMap
 from trainlint.semantics.prefilter import scan
+from trainlint.source.discovery import context_files, default_filters, is_shared_place, project_root, scripts_in
 
 
 class Outline(NamedTuple):
@@ -50,6 +51,25 @@ def closure(outlines: Mapping[Path, Outline]) -> Closure:
     seeds = [path for path, outline in outlines.items() if outline.relevant]
     relevant = _reachable(seeds, imported) | _reachable(seeds, importers)
     return Closure(tuple(_components(relevant, imported)))
+
+
+def import_closure(script: Path) -> tuple[Path, ...]:
+    """A script, the files of its project that it imports, and those that these import; sorted. Only these are read."""
+    root = project_root(script)
+    files = sorted(scripts_in(root)) if is_shared_place(root) else context_files(root, default_filters(root))
+    modules = ModuleMap([*files, script])
+    found, pending = {script}, [script]
+    while pending:
+        importer = pending.pop()
+        try:
+            imports = outline_of(importer.read_bytes()).imports
+        except OSError:
+            continue
+        for one in imports:
+            new = set(modules.resolve(importer, one.module, one.level, one.names)) - found
+            found |= new
+            pending += new
+    return tuple(sorted(found))
 
 
 def _reachable(seeds: Iterable[Path], edges: Mapping[Path, Sequence[Path]]) -> set[Path]:
