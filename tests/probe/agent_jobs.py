@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -10,8 +9,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainlint import agent
 from trainlint.probe import recording
+from trainlint.probe.injection import Injection
 from trainlint.probe.recording import ProcessRecording
 
 BEGIN = """
@@ -48,14 +47,14 @@ class Job:
 
 def run_plain(folder: Path, source: str, *args: str) -> tuple[int, str, str]:
     """Run a script without the agent: exit code, standard output and standard error."""
-    done = _run([sys.executable, str(_script(folder, source)), *args], folder, dict(os.environ))
+    done = run([sys.executable, str(_script(folder, source)), *args], folder, dict(os.environ))
     return done.returncode, done.stdout, done.stderr
 
 
 def run_job(folder: Path, source: str, *args: str, **options: object) -> Job:
     """Run a script with the agent in it."""
     script, into = _script(folder, source), prepared(folder, **options)
-    done = _run([sys.executable, str(script), *args], folder, environment(into))
+    done = run([sys.executable, str(script), *args], folder, environment(into))
     return Job(done.returncode, done.stdout, done.stderr, processes_of(into), into)
 
 
@@ -63,23 +62,12 @@ def prepared(folder: Path, **options: object) -> Path:
     """A new recording with the agent in it."""
     into = folder / "recording"
     shutil.rmtree(into, ignore_errors=True)
-    for part in ("processes", "traces"):
-        (into / part).mkdir(parents=True)
-    shutil.copytree(Path(str(agent.__file__)).parent, into / "agent", ignore=shutil.ignore_patterns("__pycache__"))
-    (into / "options.json").write_text(json.dumps(options), encoding="utf-8")
-    return into
+    return Injection.into(into, recording.Options.model_validate(options)).folder
 
 
 def environment(into: Path) -> dict[str, str]:
     """The environment of a job that records into a folder."""
-    paths = [str(into / "agent" / "bootstrap"), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(paths),
-        "TRAINLINT_PROBE_DIR": str(into),
-        "TRAINLINT_PROBE_OPTIONS": str(into / "options.json"),
-        "KINETO_LOG_LEVEL": "6",
-    }
+    return Injection(into).environment(os.environ)
 
 
 def processes_of(into: Path) -> tuple[ProcessRecording, ...]:
@@ -88,7 +76,7 @@ def processes_of(into: Path) -> tuple[ProcessRecording, ...]:
         _write_manifest(into)
     found = recording.read(into)
     assert found.broken == ()
-    return tuple(sorted(found.processes, key=lambda process: str(next(process.noted("process"))["clock"])))
+    return tuple(sorted(found.processes, key=lambda one: float(str(next(one.noted("process"), {}).get("clock", 0)))))
 
 
 def _write_manifest(into: Path) -> None:
@@ -113,5 +101,6 @@ def _script(folder: Path, source: str) -> Path:
     return script
 
 
-def _run(command: list[str], folder: Path, variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
+def run(command: list[str], folder: Path, variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end."""
     return subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, timeout=300, check=False)

@@ -47,6 +47,8 @@ class Agent:
         """Called before a batch is asked for, with whether gradients are enabled."""
         self.at_backward: list[Callable[[], None]] = []
         """Called before a backward pass."""
+        self.after_backward: list[Callable[[], None]] = []
+        """Called after one."""
         self.at_phases: list[Callable[[int], None]] = []
         """Called with the phase that begins."""
         self.at_forks: list[Callable[[], None]] = []
@@ -56,7 +58,7 @@ class Agent:
         self._undo: list[Callable[[], None]] = []
         self._cwd = cwd
         self._libraries = library_folders()
-        self._started_as = "spawn" if _is_spawned() else "run"
+        self.started_as = "spawn" if _is_spawned() else "run"
         self._begin_process()
 
     def _begin_process(self) -> None:
@@ -163,7 +165,7 @@ class Agent:
         if not self.on:
             return
         try:
-            self._started_as = "fork"
+            self.started_as = "fork"
             self._begin_process()
             for call in self.at_forks:
                 call()
@@ -174,7 +176,7 @@ class Agent:
         return {
             "pid": os.getpid(),
             "parent": os.getppid(),
-            "started_as": self._started_as,
+            "started_as": self.started_as,
             "argv": list(getattr(sys, "orig_argv", sys.argv)),
             "executable": sys.executable,
             "python": "%d.%d.%d" % sys.version_info[:3],
@@ -206,8 +208,8 @@ def _device(torch: Any, index: int) -> dict[str, object]:
 
 
 def _is_spawned() -> bool:
-    process = sys.modules.get("multiprocessing.process")
-    return process is not None and process.parent_process() is not None
+    process: Any = sys.modules.get("multiprocessing.process")
+    return bool(getattr(process.current_process(), "_inheriting", False)) if process is not None else False
 
 
 def begin(folder: str, cwd: str) -> None:

@@ -68,6 +68,8 @@ def _watching(agent: Agent, original: Any) -> Any:
                 look = agent.look(None)
                 try:
                     agent.record(records.BACKWARD, start, clock() - start)
+                    for call in agent.after_backward:
+                        call()
                 except Exception:
                     agent.fault("backward")
                 finally:

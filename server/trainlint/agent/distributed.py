@@ -21,6 +21,7 @@ def install(agent: Agent) -> None:
     modules = _Wrapped(agent)
     agent.at_training.append(lambda: _time_waits(agent))
     agent.at_backward.append(modules.backward)
+    agent.after_backward.append(modules.reduced)
     agent.at_phases.append(modules.phase)
 
 
@@ -47,33 +48,41 @@ class _Wrapped:
         self._modules: list[Any] = []
         self._reductions = 0
         self._first_step = 0
+        self._unused: list[int] = []
 
     def backward(self) -> None:
         """A backward pass begins; it reduces gradients unless it is inside `no_sync`."""
         self._reductions += any(one.require_backward_grad_sync for one in self._modules)
 
+    def reduced(self) -> None:
+        """A backward pass has ended: count once what no gradient came for, before the job clears gradients."""
+        if self._modules and not self._unused:
+            self._unused = [
+                sum(1 for one in module.parameters() if one.requires_grad and one.grad is None)
+                for module in self._modules
+            ]
+
     def phase(self, begins: int) -> None:
         agent = self._agent
         if begins == records.CLEAN:
             self._modules = _modules(agent.torch)
-            self._reductions, self._first_step = 0, agent.phases.steps
+            self._reductions, self._first_step, self._unused = 0, agent.phases.steps, []
         elif agent.phases.phase == records.CLEAN:
             steps = max(agent.phases.steps - self._first_step, 1)
-            for module in self._modules:
-                self._note(module, self._reductions / steps)
+            for module, unused in zip(self._modules, self._unused):
+                self._note(module, unused, self._reductions / steps)
             self._modules = []
 
-    def _note(self, module: Any, reductions: float) -> None:
+    def _note(self, module: Any, unused: int, reductions: float) -> None:
         told: dict[str, Any] = {}
         try:
             told = module._get_ddp_logging_data()
         except (AttributeError, RuntimeError):
             self._agent.missing("ddp", "this version of DDP tells nothing of its buckets")
-        # What no gradient came for in the last pass; DDP itself counts only where it looks for such parameters.
-        wanting = [one for one in module.parameters() if one.requires_grad]
         self._agent.channel.note(
             "ddp",
-            unused_parameters=sum(1 for one in wanting if one.grad is None),
+            # DDP itself counts only where it looks for such parameters, and in bytes.
+            unused_parameters=unused,
             rebuilt_buckets=bool(told.get("has_rebuilt_buckets", 0)),
             bucket_sizes=str(told.get("rebuilt_bucket_sizes") or told.get("bucket_sizes") or ""),
             find_unused_parameters=bool(getattr(module, "find_unused_parameters", False)),

@@ -96,7 +96,9 @@ class Phases:
         for call in agent.at_phases:
             call(phase)
         self.phase, self._in_phase = phase, 0
-        agent.record(records.PHASE, time.perf_counter(), value=phase)
+        # What comes after the window is timed as what came before.
+        shown = records.CLEAN if phase == records.AFTER else phase
+        agent.record(records.PHASE, time.perf_counter(), value=shown)
 
     def _finish(self) -> None:
         self._detach()

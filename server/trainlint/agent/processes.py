@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import atexit
+import functools
+import inspect
 import multiprocessing.process
 import multiprocessing.util
 import os
@@ -42,7 +44,22 @@ def install(agent: Agent) -> None:
     agent.child = child
     multiprocessing.util.register_after_fork(child, _in_child)
     atexit.register(_end, agent)
+    if agent.started_as == "spawn":
+        _wait_for_worker(agent)
     agent.channel.note("environment", variables={name: os.environ.get(name, "") for name in SPOKEN_OF})
+
+
+def _wait_for_worker(agent: Agent) -> None:
+    """A spawned process calls nothing of the registry: it finds the loop of a loader's worker by name."""
+    worker: Any = sys.modules["torch.utils.data._utils.worker"]
+    loop = worker._worker_loop
+
+    @functools.wraps(loop)
+    def _worker_loop(*args: Any, **kwargs: Any) -> Any:
+        _in_child(agent.child)
+        return loop(*args, **kwargs)
+
+    agent.replace(worker, "_worker_loop", _worker_loop)
 
 
 def _in_child(child: _Child) -> None:
@@ -53,7 +70,7 @@ def _in_child(child: _Child) -> None:
         process: Any = multiprocessing.process.current_process()
         target = getattr(getattr(process, "_target", None), "__module__", "")
         if target == "torch.utils.data._utils.worker":
-            names = process._target.__code__.co_varnames
+            names = inspect.unwrap(process._target).__code__.co_varnames
             agent.set_role("worker", index=dict(zip(names, process._args)).get("worker_id"))
         multiprocessing.util.Finalize(None, _end, args=(agent,), exitpriority=-100)
     except Exception:

@@ -78,7 +78,7 @@ CALL_TYPES = (
 )
 
 WARMUP, CLEAN, WINDOW, AFTER, DETACHED = range(5)
-"""Phases: not timed; timed; profiled; timed again after the window; hooks removed."""
+"""Phases: not timed; timed; profiled; timed again after the window (recorded as CLEAN too); hooks removed."""
 PHASES = ("warmup", "clean", "window", "after", "detached")
 
 # Types of notes: the value of `note` in each line, with the fields that go with it.

@@ -58,17 +58,19 @@ def _prepared():
 def _namespace(spec):
     """What `__main__` holds before the job's code runs, and nothing of this file."""
     import os
+    import sys as system
 
-    names = sys.modules["__main__"].__dict__
+    script = system.argv[0]
+    names = system.modules["__main__"].__dict__
     for name in [one for one in names if not (one.startswith("__") and one.endswith("__"))]:
         del names[name]
     names["__doc__"] = None
     names["__spec__"] = spec
     names["__package__"] = spec.parent if spec is not None else None
-    if sys.argv[0] == "-c":
+    if script == "-c":
         names.pop("__file__", None)
     else:
-        names["__file__"] = os.path.abspath(sys.argv[0])
+        names["__file__"] = os.path.abspath(script)
     return names
 
 
@@ -87,5 +89,5 @@ def _run():
 try:
     _run()
 except BaseException as raised:
-    raised.__traceback__ = raised.__traceback__.tb_next.tb_next
+    raised.__traceback__ = raised.__traceback__.tb_next
     raise

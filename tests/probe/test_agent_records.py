@@ -1,0 +1,165 @@
+"""What the agent records of a real job: lines that read, print and wait, workers, and what is left after a kill."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tests.probe.agent_jobs import BEGIN, environment, prepared, processes_of, run, run_job, run_plain
+
+from trainlint.agent import records
+from trainlint.probe.recording import ProcessRecording
+
+pytest.importorskip("torch")
+
+LOOP = """
+import gc, logging, os, sys, signal
+net = torch.nn.Linear(4, 1); optimizer = torch.optim.AdamW(net.parameters())
+logging.basicConfig(stream=sys.stdout)
+class Rows(torch.utils.data.Dataset):
+    def __len__(self): return 400
+    def __getitem__(self, index): return {"x": torch.ones(4), "attention_mask": torch.tensor([1, 1, 0, 0])}
+def main():
+    start = sys.argv[1] if sys.argv[1:] else None
+    workers = {"num_workers": 2, "multiprocessing_context": start} if start else {}
+    for index, batch in enumerate(DataLoader(Rows(), batch_size=4, **workers), 1):
+        optimizer.zero_grad()
+        loss = net(batch["x"]).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+        float(loss.detach())  # read
+        print("loss")  # print
+        logging.warning("loss")  # logging
+        if index == 20:
+            gc.collect()  # collect
+            torch.save(net.state_dict(), os.devnull)  # save
+        if index == 25 and "--kill" in sys.argv:
+            os.kill(os.getpid(), signal.SIGKILL)
+if __name__ == "__main__":
+    main()
+"""
+SCRIPT = BEGIN + LOOP
+
+
+def row_of(word: str) -> int:
+    return next(row for row, line in enumerate(SCRIPT.splitlines(), 1) if line.endswith("# " + word))
+
+
+def names(process: ProcessRecording, kind: int) -> Counter[str]:
+    return Counter(record.name for record in process.records if record.kind == kind)
+
+
+def test_reads_prints_and_the_like_are_recorded_by_line(tmp_path: Path) -> None:
+    job = run_job(tmp_path, SCRIPT, warmup=5, steps=20, profile_steps=2)
+    path = tmp_path / "job.py"
+    calls = names(job.rank, records.CALL)
+    assert names(job.rank, records.SYNC)[f"{path}:{row_of('read')}"] >= 25
+    assert calls[f"print {path}:{row_of('print')}"] >= 25
+    assert calls[f"logging {path}:{row_of('logging')}"] >= 25
+    assert calls[f"collect {path}:{row_of('collect')}"] == 1
+    assert calls[f"save {path}:{row_of('save')}"] == 1
+    assert {record.value for record in job.rank.records if record.kind == records.TOKENS} == {8.0}
+    (trace,) = job.rank.noted("trace")
+    assert Path(str(trace["path"])).exists()
+    assert Path(str(trace["stacks"])).exists()
+    assert [note["planned"] for note in job.rank.noted("stop")] == [True]
+    assert str(path) in str(next(job.rank.noted("files"))["paths"])
+    phases = [int(record.value) for record in job.rank.records if record.kind == records.PHASE]
+    assert phases == [records.CLEAN, records.WINDOW, records.CLEAN, records.DETACHED]
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn", "forkserver"])
+def test_workers_are_followed_however_they_start(tmp_path: Path, start: str) -> None:
+    job = run_job(tmp_path, SCRIPT, start, warmup=5, steps=10, profile=False)
+    assert job.code == 0, job.err
+    assert sorted(next(process.noted("role"))["index"] for process in job.of_role("worker")) == [0, 1]
+    (loader,) = job.rank.noted("loader")
+    assert loader["workers"] == 2
+    ready = [record.value for record in job.rank.records if record.kind == records.BATCH]
+    assert all(0 <= value <= 4 for value in ready)
+
+
+def test_records_outlive_a_kill(tmp_path: Path) -> None:
+    job = run_job(tmp_path, SCRIPT, "", "--kill", warmup=5, steps=40)
+    assert job.code == -signal.SIGKILL
+    assert sum(record.kind == records.UPDATE for record in job.rank.records) == 25
+
+
+DEVICE = """
+import torch.utils.backend_registration as registration
+registration._setup_privateuseone_for_python_backend("npy")
+class OnDevice(torch.Tensor):
+    @staticmethod
+    def __new__(cls, inner):
+        return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype, device="npy")
+    def __init__(self, inner): self.inner = inner
+    @classmethod
+    def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+        return function(*[one.inner if isinstance(one, cls) else one for one in args], **(kwargs or {}))
+net = torch.nn.Linear(4, 1); optimizer = torch.optim.AdamW(net.parameters())
+device = OnDevice(torch.tensor(3.0))
+for x, in DataLoader(TensorDataset(torch.randn(40, 4)), batch_size=1):
+    net(x).sum().backward(); optimizer.step()
+    x.sum().item()
+    device.item()  # device
+"""
+
+
+def test_reads_of_a_device_count_and_those_of_the_processor_do_not(tmp_path: Path) -> None:
+    job = run_job(tmp_path, BEGIN + DEVICE, warmup=3, steps=10, profile=False)
+    rows = (BEGIN + DEVICE).splitlines()
+    row = next(number for number, line in enumerate(rows, 1) if line.endswith("# device"))
+    assert set(names(job.rank, records.SYNC)) == {f"{tmp_path / 'job.py'}:{row}"}
+
+
+DETACHED = """
+import builtins, gc, logging
+net = torch.nn.Linear(4, 1); optimizer = torch.optim.SGD(net.parameters(), 0.1)
+def places():
+    scope = torch.autograd.profiler.record_function
+    return [scope.__enter__, scope.__exit__, torch.autograd._engine_run_backward, DataLoader.__iter__, print,
+            torch.save, torch.serialization.save, logging.Logger.handle, torch.amp.GradScaler.update, len(gc.callbacks),
+            __import__("importlib.machinery").machinery.PathFinder.find_spec.__func__]
+for x, in DataLoader(TensorDataset(torch.randn(40, 4)), batch_size=1):
+    net(x).sum().backward(); optimizer.step()
+print([getattr(getattr(one, "__code__", one), "co_firstlineno", one) for one in places()])
+"""
+
+
+def test_after_the_measurement_nothing_of_the_hooks_is_left(tmp_path: Path) -> None:
+    job = run_job(tmp_path, BEGIN + DETACHED, warmup=3, steps=10, profile=False, keep_running=True)
+    assert job.streams == run_plain(tmp_path, BEGIN + DETACHED)
+    assert list(job.rank.noted("fault")) == []
+
+
+PROFILED = """
+net = torch.nn.Linear(4, 1); optimizer = torch.optim.SGD(net.parameters(), 0.1)
+with torch.profiler.profile() as profiler:
+    for x, in DataLoader(TensorDataset(torch.randn(80, 4)), batch_size=1):
+        net(x).sum().backward(); optimizer.step()
+print(len(profiler.events()) > 1000)
+"""
+
+
+def test_a_job_that_profiles_itself_keeps_its_profiler(tmp_path: Path) -> None:
+    job = run_job(tmp_path, BEGIN + PROFILED, warmup=3, steps=20, keep_running=True)
+    assert (job.code, job.out) == (0, "True\n")
+    assert [note["what"] for note in job.rank.noted("missing")] == ["kineto"]
+    assert list(job.rank.noted("trace")) == []
+
+
+@pytest.mark.parametrize("options", [["-I"], ["-E"], ["-S"]])
+def test_interpreters_that_read_no_environment_run_the_script_through_the_agent(
+    tmp_path: Path, options: list[str]
+) -> None:
+    script = tmp_path / "job.py"
+    script.write_text("import sys\nprint(sys.argv, __name__, __file__)\nsys.path.sort()\n1 / 0\n", encoding="utf-8")
+    into = prepared(tmp_path)
+    plain = run([sys.executable, *options, str(script), "x"], tmp_path, environment(into))
+    runner = str(into / "agent" / "bootstrap" / "run.py")
+    done = run([sys.executable, *options, runner, str(script), "x"], tmp_path, environment(into))
+    assert (done.returncode, done.stdout, done.stderr) == (plain.returncode, plain.stdout, plain.stderr)
+    assert processes_of(into) == ()
