@@ -163,3 +163,21 @@ def test_interpreters_that_read_no_environment_run_the_script_through_the_agent(
     done = run([sys.executable, *options, runner, str(script), "x"], tmp_path, environment(into))
     assert (done.returncode, done.stdout, done.stderr) == (plain.returncode, plain.stdout, plain.stderr)
     assert processes_of(into) == ()
+
+
+SHORT = (
+    BEGIN
+    + """
+net = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(net.parameters(), 0.1)
+for x, y in DataLoader(TensorDataset(torch.randn(8, 4), torch.randn(8, 1))):
+    ((net(x) - y) ** 2).mean().backward()
+    optimizer.step()
+"""
+)
+
+
+def test_a_job_that_ends_by_itself_says_which_script_it_ran(tmp_path: Path) -> None:
+    job = run_job(tmp_path, SHORT, warmup=100)
+    (note,) = job.rank.noted("files")
+    assert note["paths"] == [str(tmp_path / "job.py")]

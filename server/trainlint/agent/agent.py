@@ -53,6 +53,8 @@ class Agent:
         """Called with the phase that begins."""
         self.at_forks: list[Callable[[], None]] = []
         """Called in a forked child, whose files are new."""
+        self.script = getattr(sys.modules.get("__main__"), "__file__", None)
+        """The path of the job's script, as it was written."""
         self.loaders: Any = None
         self.child: Any = None
         self._undo: list[Callable[[], None]] = []

@@ -44,6 +44,8 @@ def install(agent: Agent) -> None:
     agent.child = child
     multiprocessing.util.register_after_fork(child, _in_child)
     atexit.register(_end, agent)
+    # Said early too: a job may be killed, or end by os._exit.
+    agent.at_phases.append(lambda phase: _say_files(agent))
     if agent.started_as == "spawn":
         _wait_for_worker(agent)
     agent.channel.note("environment", variables={name: os.environ.get(name, "") for name in SPOKEN_OF})
@@ -80,7 +82,7 @@ def _in_child(child: _Child) -> None:
 def _end(agent: Agent) -> None:
     try:
         if agent.role != "other":
-            agent.channel.note("files", paths=_own_files(agent))
+            _say_files(agent)
         else:
             agent.say_torch()
         agent.channel.note("end", time=time.time(), clock=time.perf_counter(), how="exit")
@@ -88,8 +90,13 @@ def _end(agent: Agent) -> None:
         return
 
 
+def _say_files(agent: Agent) -> None:
+    agent.channel.note("files", paths=_own_files(agent))
+
+
 def _own_files(agent: Agent) -> list[str]:
     """The source files of the job's own code that are loaded."""
-    files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+    # An interpreter that has run its script forgets the script's path before it calls what is registered for the end.
+    files = [agent.script, *(getattr(module, "__file__", None) for module in list(sys.modules.values()))]
     own = {agent.lines.path(one) for one in files if isinstance(one, str) and one.endswith(".py")}
     return sorted(one for one in own if agent.lines.is_own(one) and os.path.exists(one))
