@@ -192,10 +192,12 @@ class Probing:
 
         if self._is_cancelled:
             raise Cancelled("the probe was cancelled")
+        if code != 0:
+            raise NotProbed(_last_words(output) or f"the probe ended with status {code}")
         try:
             return read_result(result.read_bytes())
-        except FileNotFoundError:
-            raise NotProbed(_last_words(output) or f"the probe ended with status {code} and left no result") from None
+        except OSError as error:
+            raise NotProbed(f"the probe left no result: {error.strerror or error}") from error
         except BrokenResult as error:
             raise NotProbed(f"what the probe left {error}") from error
 
