@@ -57,6 +57,7 @@ def register_lifecycle(server: Server) -> None:
 
     @server.feature(types.SHUTDOWN)
     def shutdown(params: None) -> None:
+        server.cancel_requests()
         server.probing.close()
         session.analysis.close()
 

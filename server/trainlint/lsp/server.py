@@ -131,6 +131,14 @@ class Server(LanguageServer):
             for number in [number for number, future in futures.items() if future.done()]:
                 del futures[number]
 
+    def cancel_requests(self) -> None:
+        """Cancel what the client still waits for, but for the request that is being handled. pygls does so as well when
+        it shuts down, and fails where there is any, since each leaves the dictionary that it goes through."""
+        futures = getattr(self.protocol, "_request_futures", {})
+        for number, future in list(futures.items()):
+            if number != self.protocol.msg_id and not future.done():
+                future.cancel()
+
     @property
     def has_shut_down(self) -> bool:
         """Whether the client has announced the end, as it should."""
