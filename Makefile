@@ -49,6 +49,10 @@ test: $(VENV)/.stamp-test node_modules/.stamp ## check formatting, style and typ
 	npm run --silent test
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
+.PHONY: test-harmless
+test-harmless: $(VENV)/.stamp-test ## hold jobs under the probe against plain runs (part of test as well)
+	$(BIN)/python -m pytest tests/harmless
+
 .PHONY: vsix
 vsix: $(VENV)/.stamp-package node_modules/.stamp ## build and check the editor extension, dist/*.vsix, for TARGETS
 	$(BIN)/python extension/scripts/build_vsix.py $(TARGETS)

@@ -52,7 +52,7 @@ def _prepared():
     if not isolated:
         sys.path.insert(0, os.path.dirname(os.path.realpath(what)))
     with open(what, "rb") as script:
-        return compile(script.read(), what, "exec"), None
+        return compile(script.read(), os.path.abspath(what), "exec"), None
 
 
 def _namespace(spec):
