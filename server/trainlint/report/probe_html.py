@@ -62,7 +62,7 @@ def _section(section: _Section) -> Markup:
 
 
 def _sections(result: ProbeResult, view: View, comparison: Comparison | None) -> Iterator[_Section]:
-    yield _Section("bottleneck", "Bottleneck", tuple(_bottleneck(result)))
+    yield _Section("bottleneck", "Bottleneck", tuple(_bottleneck(result, view)))
     yield _Section("steps", "Steps", tuple(_steps(result)))
     yield _Section("shares", "Where a step goes", tuple(_shares(result)))
     yield _Section("findings", "Findings", tuple(_findings(result, view)))
@@ -83,12 +83,12 @@ def _header(result: ProbeResult) -> Iterator[Markup]:
     yield element("p", measured, class_="muted")
 
 
-def _bottleneck(result: ProbeResult) -> Iterator[Markup]:
+def _bottleneck(result: ProbeResult, view: View) -> Iterator[Markup]:
     heading = element("p", element("strong", sections.bottleneck_text(result)))
     yield element("div", heading, _list("ul", result.bottleneck.why), class_=f"verdict {result.bottleneck.kind}")
     if result.bottleneck.next:
         yield element("h3", "What to do next")
-        yield _list("ol", result.bottleneck.next)
+        yield _list("ol", sections.advice(result, view))
 
 
 def _list(name: str, items: Iterable[str]) -> Markup:

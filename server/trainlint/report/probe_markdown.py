@@ -30,7 +30,7 @@ def render_markdown(result: ProbeResult, view: View, *, comparison: Comparison |
         _runtime_findings(result, view),
         _comparison(comparison, view),
         _unmeasured(result),
-        _next(result),
+        _next(result, view),
     ]
     return "\n\n".join(text for text in ("\n".join(part) for part in parts) if text) + "\n"
 
@@ -180,12 +180,12 @@ def _unmeasured(result: ProbeResult) -> Iterator[str]:
     yield from (f"- {literal(name)}: {prose(reason)}" for name, reason in missing.items())
 
 
-def _next(result: ProbeResult) -> Iterator[str]:
+def _next(result: ProbeResult, view: View) -> Iterator[str]:
     if not result.bottleneck.next:
         return
     yield "### What to do next"
     yield ""
-    yield from (f"{number}. {prose(advice)}" for number, advice in enumerate(result.bottleneck.next, 1))
+    yield from (f"{number}. {prose(advice)}" for number, advice in enumerate(sections.advice(result, view), 1))
 
 
 def _table(titles: tuple[str, ...], rows: Iterable[tuple[str, ...]], *, figures: int | None = None) -> Iterator[str]:

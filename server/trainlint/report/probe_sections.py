@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from trainlint.report.figures import (
     seconds_text,
 )
 from trainlint.report.json_model import FindingJson
-from trainlint.report.paths import shown
+from trainlint.report.paths import shown, text_of
 from trainlint.report.probe_result import ProbeResult, RuntimeFindingJson
 from trainlint.report.style import printable
 from trainlint.report.verdicts import ORDER, calls_text
@@ -43,7 +44,7 @@ BOTTLENECKS = {
     "transfer": "copies between host and device",
     "launch": "kernel launches: the device waits for the host to start small kernels",
     "communication": "communication between ranks",
-    "compute": "compute: the device is busy, which is the good state",
+    "compute": "compute: the model's own work takes the step, which is the good state",
     "memory": "memory headroom: nothing is in the way, and there is memory for a larger batch",
     "balanced": "none: no part of the step stands out",
     "insufficient": "not known: too little was measured",
@@ -171,6 +172,12 @@ def bottleneck_text(result: ProbeResult) -> str:
     held_up = bottleneck.score > 0 and bottleneck.kind not in ("compute", "memory")
     score = f" ({percent(bottleneck.score)} of the step)" if held_up else ""
     return f"{BOTTLENECKS[bottleneck.kind]}{score}"
+
+
+def advice(result: ProbeResult, view: View) -> Iterator[str]:
+    """What to do next; files below the folder of the report are named as everywhere in it."""
+    folder = f"{text_of(view.root)}{os.sep}"
+    yield from (printable(line.replace(folder, "")) for line in result.bottleneck.next)
 
 
 def step_facts(result: ProbeResult) -> Iterator[Fact]:

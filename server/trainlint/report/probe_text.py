@@ -277,8 +277,8 @@ def _next(page: _Page, result: ProbeResult) -> None:
     if not result.bottleneck.next:
         return
     page.heading("What to do next")
-    for number, advice in enumerate(result.bottleneck.next, 1):
-        page.line(f"{number}. {printable(advice)}", indent=2)
+    for number, advice in enumerate(sections.advice(result, page.view), 1):
+        page.line(f"{number}. {advice}", indent=2)
 
 
 def _rest(page: _Page, count: int) -> None:

@@ -20,15 +20,14 @@ MEANINGS = {
 
 def phrase(verdict: Verdict) -> str:
     """Return the verdict on one line: `confirmed: measured 12.3 ms per step, 31 %`."""
-    measured = measured_phrase(verdict)
-    reason = measured if verdict.status in (Status.CONFIRMED, Status.REFUTED) and measured else verdict.note
+    reason = measured_phrase(verdict) or verdict.note
     word = verdict.status.value.replace("-", " ")
     return f"{word}: {reason}" if reason else word
 
 
 def measured_phrase(verdict: Verdict) -> str:
-    """Return what was measured: `measured 12.3 ms per step, 31 %`; empty where there is no figure for the cost."""
-    if verdict.ms_per_step is None:
+    """Return the cost that decided: `measured 12.3 ms per step, 31 %`; empty where none did."""
+    if verdict.ms_per_step is None or verdict.status not in (Status.CONFIRMED, Status.REFUTED):
         return ""
     share = "" if verdict.share is None else f", {percent(verdict.share)}"
     return f"measured {number(verdict.ms_per_step)} ms per step{share}"
