@@ -95,7 +95,7 @@ def _ancestor(pid: int, parents: Mapping[int, int | None], ranks: Mapping[int, R
 def own_code(recording: Recording) -> JobCode:
     """What the job's own code is: not the agent, which lay in the recording's folder when the job ran."""
     manifest = recording.manifest
-    folders = {recording.folder, Path(manifest.folder or recording.folder)}
+    folders = {recording.folder.absolute(), Path(manifest.folder or recording.folder).absolute()}
     return JobCode([Path(manifest.cwd)], [folder / "agent" for folder in folders])
 
 

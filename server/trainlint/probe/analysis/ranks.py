@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from trainlint.agent import records
@@ -175,9 +175,16 @@ def dataset_share(steps: RankSteps) -> float | None:
 
 
 def unused_parameters(steps: RankSteps) -> int | None:
-    """As DDP counted them last."""
-    counts = [whole(note.get("unused_parameters")) for note in steps.process.noted("ddp")]
+    """As DDP counted them last where it looks for them; else by the gradients that were missing."""
+    counts = [_unused(note) for note in steps.process.noted("ddp")]
     return next((count for count in reversed(counts) if count is not None), None)
+
+
+def _unused(note: Mapping[str, object]) -> int | None:
+    missing, unused_bytes = whole(note.get("unused_parameters")), whole(note.get("unused_parameter_bytes"))
+    if not note.get("find_unused_parameters") or unused_bytes is None:
+        return missing
+    return max(1, missing or 0) if unused_bytes else 0
 
 
 def reductions_per_update(steps: RankSteps) -> float | None:

@@ -318,6 +318,11 @@ class Phases:
         index = bisect_right(self._times, time) - 1
         return self._values[index] if index >= 0 else self._first
 
+    def changed_last(self, start: float, end: float) -> float | None:
+        """When the last change between two times was; None if there was none."""
+        index = bisect_right(self._times, end) - 1
+        return self._times[index] if index >= 0 and self._times[index] > start else None
+
     def change_between(self, start: float, end: float) -> bool:
         return bisect_left(self._times, end) > bisect_right(self._times, start)
 
@@ -336,8 +341,9 @@ def _cycles(
 ) -> Iterator[tuple[int, Cycle]]:
     """Each cycle that lies in one phase, with that phase.
 
-    The agent changes its phase at the end of a step, in the midst of a group or after it: what counts for a cycle is
-    the phase from its first batch or backward pass on.
+    The agent changes its phase when the first batch or backward pass of a step shows that the one before has ended.
+    What it does for that is no part of the step, so such a step begins then; where it shows at a backward pass only,
+    the forward pass has gone by, and the step is left out.
     """
     times = [event.time for event in events]
     turns = [
@@ -350,12 +356,14 @@ def _cycles(
         own = events[bisect_right(times, before.end) : bisect_right(times, after.end)]
         begin = min((event.record.start for event in own), default=before.end)
         inner = max(begin, before.end)
-        if phases.change_between(inner, after.start):
+        changed = phases.changed_last(before.end, inner)
+        with_forward = bool(own) and own[0].what in (What.BATCH, What.EVALUATION)
+        if phases.change_between(inner, after.start) or (changed is not None and not with_forward):
             continue
         yield (
             phases.at(inner),
             Cycle(
-                start=before.end,
+                start=before.end if changed is None else changed,
                 end=after.end,
                 batches=sum(1 for event in own if event.what is What.BATCH),
                 evaluation_batches=sum(1 for event in own if event.what is What.EVALUATION),
