@@ -20,6 +20,8 @@ from trainlint.config import schema
 from trainlint.lint.options import option_schema, option_schemas
 from trainlint.lint.registry import load_registry
 from trainlint.lint.rule import Rule
+from trainlint.probe import thresholds
+from trainlint.probe.thresholds import Threshold
 from trainlint.report import probe_result
 from trainlint.report.rule_page import page_of
 
@@ -28,6 +30,7 @@ REPOSITORY = FOLDER.parent
 RULES = "rules"
 SETTINGS = "reference/configuration.md"
 COMMANDS = "reference/cli.md"
+MEASURING = "measuring.md"
 BAR = r"\|"
 """A bar within the cell of a table."""
 
@@ -44,7 +47,8 @@ def build() -> dict[str, str]:
     registry = load_registry(plugins=())
     rules = [registry.rules[code] for code in sorted(registry.rules)]
     pages = {f"{RULES}/{rule.name}.md": page_of(rule).rstrip() + "\n" for rule in rules}
-    return pages | {f"{RULES}/index.md": index_of(rules), SETTINGS: settings_page(rules), COMMANDS: commands_page()}
+    pages |= {f"{RULES}/index.md": index_of(rules), MEASURING: measuring_page()}
+    return pages | {SETTINGS: settings_page(rules), COMMANDS: commands_page()}
 
 
 def files() -> dict[Path, str]:
@@ -100,6 +104,20 @@ def options_of(rules: Iterable[type[Rule]]) -> Iterator[str]:
             default = default_of(option["default"]) if "default" in option else "none"
             yield f"| `{key}` | {values_of(option)} | {default} | {option.get('description', '')} |\n"
         yield "\n" if options else ""
+
+
+def measuring_page() -> str:
+    """The page about measuring, with a table of the thresholds."""
+    return with_part((FOLDER / MEASURING).read_text(encoding="utf-8"), "thresholds", thresholds_table())
+
+
+def thresholds_table() -> Iterator[str]:
+    """A row for each threshold, in the order in which the program declares them."""
+    yield "| decides | threshold | source |\n| --- | --- | --- |\n"
+    for value in vars(thresholds).values():
+        if isinstance(value, Threshold):
+            yield f"| {value.decides} | {value.text} | {value.source} |\n"
+    yield "\n"
 
 
 def commands_page() -> str:

@@ -84,8 +84,7 @@ def test_shares(case: Case, tmp_path: Path) -> None:
     step = sum(case.seconds.values())
     expected = {name: case.seconds.get(name, 0.0) / step for name in Shares.model_fields}
     expected |= dict.fromkeys(case.unknown)  # type: ignore[arg-type]
-    # The first clean step begins when the agent has changed the phase, without what came before that.
-    assert found.model_dump() == pytest.approx(expected, abs=0.004)
+    assert found.model_dump() == pytest.approx(expected)
     assert sum(share for _, share in found if share is not None) == pytest.approx(1.0)
 
 

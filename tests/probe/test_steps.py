@@ -203,6 +203,21 @@ def test_a_job_that_ends_in_the_warm_up(tmp_path: Path) -> None:
     assert steps_of(read, warmup=10).missing == "the job ended after 3 steps, in the warm-up"
 
 
+def test_what_the_agent_does_to_change_its_phase_is_no_part_of_a_step(tmp_path: Path) -> None:
+    process = made.rank()
+    process.phase(records.WARMUP)
+    for _ in range(4):
+        process.step("N f B Oadam .")
+    process.clock += 3.0
+    process.phase(records.CLEAN)
+    for _ in range(10):
+        process.step("N f B Oadam .")
+    (read,) = made.write(tmp_path, process).ranks
+    steps = steps_of(read, warmup=4)
+    assert steps.count == 10
+    assert [cycle.duration for cycle in steps.cycles] == pytest.approx([0.070] * 9)
+
+
 def test_events_of_other_threads_are_no_steps(tmp_path: Path) -> None:
     process = made.rank()
     process.train("N f B Oadam")

@@ -164,9 +164,9 @@ class _Analysis:
             yield "steps", "no process of the job trained"
         elif steps.missing:
             yield "steps", steps.missing
-        elif len(steps.cycles) < self.observed.recording.manifest.options.steps:
+        elif steps.count < self.observed.recording.manifest.options.steps:
             wanted = self.observed.recording.manifest.options.steps
-            yield "steps", f"the job ended after {len(steps.cycles)} of {wanted} clean steps"
+            yield "steps", f"the job ended after {steps.count} of {wanted} clean steps"
         if steps is not None and steps.note:
             yield "phases", steps.note
         if self.loader is None:
@@ -193,7 +193,7 @@ class _Analysis:
         mean = steps.mean_s
         samples = loader.samples_per_step if loader is not None else None
         return Steps(
-            measured=len(steps.cycles),
+            measured=steps.count,
             warmup=steps.warmup,
             median_s=steps.median_s,
             p90_s=gpu.percentile(durations, 0.9) if durations else None,
@@ -289,7 +289,7 @@ class _Analysis:
         slopes = [slope for steps in observed.timed if (slope := memory.slope(steps)) is not None]
         return Evidence(
             step_s=self._step_s,
-            steps=len(self.shown.cycles) if self.shown is not None else 0,
+            steps=self.shown.count if self.shown is not None else 0,
             accelerator=observed.accelerator,
             ran=lines_that_ran(observed),
             stacks={line: sampled.within for line, sampled in self.sampled.items()},

@@ -69,6 +69,8 @@ class Cycle:
     evaluation_batches: int
     turns: bool
     """An iterator began or ended."""
+    whole: bool = True
+    """False where the agent changed its phase at the start: what it did then is no part of the step."""
     regular: bool = True
 
     @property
@@ -82,7 +84,9 @@ class RankSteps:
 
     process: ProcessRecording
     cycles: tuple[Cycle, ...] = ()
-    """The clean ones, in order."""
+    """The whole clean ones, in order."""
+    count: int = 0
+    """All clean ones, those included at whose start the agent changed its phase, which are not timed."""
     warmup: int = 0
     ends: tuple[float, ...] = ()
     """The ends of all steps, of whatever phase."""
@@ -165,11 +169,12 @@ def steps_of(process: ProcessRecording, warmup: int) -> RankSteps:
     if not phases.known:
         clean, warm, note = clean[warmup:], min(warmup, len(clean)), "the agent recorded no phases"
     label = _in_words(anchors[-1].label, process) if how == "" else how
+    count, clean = len(clean), [cycle for cycle in clean if cycle.whole]
     if not clean:
         why = f"the job ended after {len(cycles)} steps, in the warm-up"
         return RankSteps(process, warmup=warm, label=label, missing=why)
     ends = tuple(anchor.end for anchor in anchors)
-    return RankSteps(process, tuple(_told_apart(clean)), warm, ends, label, note=note)
+    return RankSteps(process, tuple(_told_apart(clean)), count, warm, ends, label, note=note)
 
 
 def _why_none(events: Sequence[Event], groups: Sequence[Group]) -> str:
@@ -318,12 +323,12 @@ class Phases:
         index = bisect_right(self._times, time) - 1
         return self._values[index] if index >= 0 else self._first
 
-    def changed_last(self, start: float, end: float) -> float | None:
-        """When the last change between two times was; None if there was none."""
-        index = bisect_right(self._times, end) - 1
-        return self._times[index] if index >= 0 and self._times[index] > start else None
+    def changed(self, start: float, end: float) -> bool:
+        """Whether the phase changed after the one time, and no later than the other."""
+        return bisect_right(self._times, end) > bisect_right(self._times, start)
 
     def change_between(self, start: float, end: float) -> bool:
+        """Whether the phase changed after the one time and before the other."""
         return bisect_left(self._times, end) > bisect_right(self._times, start)
 
     def spans(self, *phases: int, until: float) -> Spans:
@@ -342,8 +347,6 @@ def _cycles(
     """Each cycle that lies in one phase, with that phase.
 
     The agent changes its phase when the first batch or backward pass of a step shows that the one before has ended.
-    What it does for that is no part of the step, so such a step begins then; where it shows at a backward pass only,
-    the forward pass has gone by, and the step is left out.
     """
     times = [event.time for event in events]
     turns = [
@@ -356,18 +359,17 @@ def _cycles(
         own = events[bisect_right(times, before.end) : bisect_right(times, after.end)]
         begin = min((event.record.start for event in own), default=before.end)
         inner = max(begin, before.end)
-        changed = phases.changed_last(before.end, inner)
-        with_forward = bool(own) and own[0].what in (What.BATCH, What.EVALUATION)
-        if phases.change_between(inner, after.start) or (changed is not None and not with_forward):
+        if phases.change_between(inner, after.start):
             continue
         yield (
             phases.at(inner),
             Cycle(
-                start=before.end if changed is None else changed,
+                start=before.end,
                 end=after.end,
                 batches=sum(1 for event in own if event.what is What.BATCH),
                 evaluation_batches=sum(1 for event in own if event.what is What.EVALUATION),
                 turns=bisect_right(turns, after.end) > bisect_right(turns, before.end),
+                whole=not phases.changed(before.end, inner),
             ),
         )
 
