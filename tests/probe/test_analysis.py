@@ -301,6 +301,32 @@ def test_a_gpu_over_six_seconds_of_training(tmp_path: Path) -> None:
     assert {point.index for point in run.gpu_timeline} == {1}
 
 
+A100 = DEVICE.model_copy(update={"name": "NVIDIA A100-SXM4-40GB"})
+
+
+@pytest.mark.parametrize(
+    ("device", "options", "expected"),
+    [
+        (A100, Options(flops_per_step=312e12 * STEP / 4), 0.25),
+        (A100, Options(parameters=1_000_000, tokens_per_step=int(312e6 * STEP / 12)), 0.5),
+        (A100, Options(), "the operations of a step are not known"),
+        (DEVICE, Options(flops_per_step=1e12), "the peak rate of GPU is not listed"),
+        (None, Options(flops_per_step=1e12), "the job ran without a GPU"),
+    ],
+    ids=["given", "from parameters and tokens", "not given", "a device that is not listed", "no device"],
+)
+def test_utilization(device: GpuDevice | None, options: Options, expected: float | str, tmp_path: Path) -> None:
+    process = made.rank()
+    process.train(PLAIN)
+    run, _ = measured(tmp_path, process, gpu=[device] if device is not None else [], options=options)
+    if isinstance(expected, str):
+        assert run.steps.mfu is None
+        assert expected in run.environment.missing["steps.mfu"]
+    else:
+        assert run.steps.mfu == pytest.approx(expected, rel=1e-4)
+        assert "steps.mfu" not in run.environment.missing
+
+
 def test_less_than_five_seconds_say_nothing_of_a_gpu(tmp_path: Path) -> None:
     process = made.rank()
     process.train(PLAIN, warmup=4, clean=40)

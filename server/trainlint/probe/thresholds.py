@@ -26,6 +26,8 @@ class Threshold:
         """The bound as reports print it: `20 %`, `50 us`."""
         if self.unit == "share":
             return f"{self.value * 100:g} %"
+        if self.unit == "B":
+            return f"{self.value / (1 << 30):g} GiB"
         return f"{self.value:g} {self.unit}"
 
 

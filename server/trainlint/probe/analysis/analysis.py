@@ -7,7 +7,19 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from trainlint.agent import records
-from trainlint.probe.analysis import cpu, environment, evaluation, gpu, lines, memory, overhead, ranks, tokens, traced
+from trainlint.probe.analysis import (
+    cpu,
+    environment,
+    evaluation,
+    gpu,
+    lines,
+    memory,
+    overhead,
+    ranks,
+    tokens,
+    traced,
+    utilization,
+)
 from trainlint.probe.analysis.diagnosis import Findings, diagnose
 from trainlint.probe.analysis.loaders import TrainingLoader, training_loaders
 from trainlint.probe.analysis.observed import Observed, whole
@@ -18,6 +30,7 @@ from trainlint.probe.analysis.timeline import step_points
 from trainlint.probe.evidence import Evidence, Line, LoaderEvidence, RankEvidence, SyncCount
 from trainlint.probe.measured import (
     Bottleneck,
+    Gpu,
     GpuUse,
     Job,
     Kernels,
@@ -133,12 +146,15 @@ class _Analysis:
         if cpu_missing is not None:
             missing["cpu"] = cpu_missing
         told = environment.environment_of(self.observed, missing, traced=bool(self.traced.ranks))
+        mfu, why_no_mfu = self._mfu(told.gpus)
+        if why_no_mfu is not None:
+            told = told.model_copy(update={"missing": {**told.missing, "steps.mfu": why_no_mfu}})
         end = manifest.end
         return Measured(
             command=manifest.command,
             started=manifest.started,
             environment=told,
-            steps=self._steps(),
+            steps=self._steps().model_copy(update={"mfu": mfu}),
             shares=self.shares[0],
             overlapping=self._overlapping(),
             gpu=uses,
@@ -204,6 +220,12 @@ class _Analysis:
             irregular=len(steps.cycles) - len(durations),
             label=steps.label,
         )
+
+    def _mfu(self, gpus: list[Gpu]) -> tuple[float | None, str | None]:
+        counted = next((one for rank in self.traced.ranks if (one := rank.per_step(rank.flops))), None)
+        options, world_size = self.observed.recording.manifest.options, self.observed.world_size
+        work = utilization.work_of_step(options, self.tokens, counted, world_size)
+        return utilization.model_flops_utilization(work, self.shown.mean_s if self.shown else None, gpus)
 
     def _overlapping(self) -> Overlapping:
         kernels = self.kernels
