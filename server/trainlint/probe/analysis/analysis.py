@@ -222,9 +222,7 @@ class _Analysis:
         )
 
     def _mfu(self, gpus: list[Gpu]) -> tuple[float | None, str | None]:
-        counted = next((one for rank in self.traced.ranks if (one := rank.per_step(rank.flops))), None)
-        options, world_size = self.observed.recording.manifest.options, self.observed.world_size
-        work = utilization.work_of_step(options, self.tokens, counted, world_size)
+        work = utilization.work_of_step(self.observed.recording.manifest.options, self.tokens)
         return utilization.model_flops_utilization(work, self.shown.mean_s if self.shown else None, gpus)
 
     def _overlapping(self) -> Overlapping:

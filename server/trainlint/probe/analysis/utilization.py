@@ -13,9 +13,9 @@ PRECISION = Precision.BFLOAT16
 """Utilization is told against the rate in this precision, whatever the job computes in, as papers do."""
 
 
-def work_of_step(options: Options, tokens: Tokens | None, counted: float | None, world_size: int) -> float | None:
-    """Floating-point operations of a step of the whole job: as given, from the parameters and tokens given or counted,
-    or as the profiler counted them on one rank."""
+def work_of_step(options: Options, tokens: Tokens | None) -> float | None:
+    """Floating-point operations of a step of the whole job: as given, or from the parameters, and tokens given or
+    counted. A trace holds no counts of operations."""
     if options.flops_per_step is not None:
         return options.flops_per_step
     per_step = float(options.tokens_per_step) if options.tokens_per_step is not None else None
@@ -23,7 +23,7 @@ def work_of_step(options: Options, tokens: Tokens | None, counted: float | None,
         per_step = tokens.per_step
     if options.parameters is not None and per_step is not None:
         return training_flops(options.parameters, per_step)
-    return counted * world_size if counted else None
+    return None
 
 
 def model_flops_utilization(
