@@ -102,7 +102,7 @@ def test_a_straggler_that_the_others_wait_for_in_the_backward_pass(tmp_path: Pat
     run, _ = measured(tmp_path, *together(0.020, 0.060, 0.020))
     assert [rank.median_s for rank in run.ranks] == pytest.approx([0.108] * 3)
     assert [rank.own_s for rank in run.ranks] == pytest.approx([0.068, 0.108, 0.068])
-    assert any("rank 1 takes 59% longer" in why for why in run.bottleneck.why)
+    assert any("rank 1 takes 59 % longer" in why for why in run.bottleneck.why)
 
 
 def test_the_steps_shown_are_those_of_the_straggler(tmp_path: Path) -> None:

@@ -110,8 +110,8 @@ def test_without_an_accelerator_no_bottleneck_is_one_of_a_gpu(case: Case) -> Non
 def test_reasons_print_their_figure_and_threshold() -> None:
     found = diagnose(replace(NOTHING, shares=shares(0.2, data_wait=0.61, sync_wait=0.12)))
     assert found.why == [
-        "data wait: 61% of the step (threshold 20 %)",
-        "syncs, print, logging, saving and garbage collection: 12% of the step (threshold 10 %)",
+        "data wait: 61 % of the step (threshold 20 %)",
+        "syncs, print, logging, saving and garbage collection: 12 % of the step (threshold 10 %)",
     ]
 
 

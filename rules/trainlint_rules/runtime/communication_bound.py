@@ -7,6 +7,7 @@ from trainlint.lint.finding import RuntimeFinding
 from trainlint.lint.rule import RuntimeRule
 from trainlint.probe import thresholds
 from trainlint.probe.evidence import Evidence, Measurement, Source
+from trainlint.probe.figures import percent
 from trainlint_rules.runtime.bounds import measured_enough, reached
 
 if TYPE_CHECKING:
@@ -61,5 +62,5 @@ class CommunicationBound(RuntimeRule):
         if exposed is not None:
             bound = thresholds.COMMUNICATION_RAW.value
             whole = Measurement("communication", run.kernels.nccl_share, "share", Source.KINETO, bound)
-            message = f"Communication that nothing hides takes {exposed.value:.0%} of the step"
+            message = f"Communication that nothing hides takes {percent(exposed.value)} of the step"
             yield self.shown(message, exposed, whole)

@@ -7,6 +7,7 @@ from trainlint.lint.finding import RuntimeFinding
 from trainlint.lint.rule import RuntimeRule
 from trainlint.probe import thresholds
 from trainlint.probe.evidence import Evidence, Source
+from trainlint.probe.figures import percent
 from trainlint_rules.runtime.bounds import measured_enough, reached
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class DataBound(RuntimeRule):
         share = run.shares.data_wait
         wait = reached("data wait", share, thresholds.DATA_WAIT, Source.AGENT)
         if wait is not None and measured_enough(run) and not _faster_alone(run):
-            yield self.shown(f"The step waits {wait.value:.0%} of its time for data", wait)
+            yield self.shown(f"The step waits {percent(wait.value)} of its time for data", wait)
 
 
 def _faster_alone(run: Measured) -> bool:

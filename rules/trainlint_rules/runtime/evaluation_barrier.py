@@ -7,6 +7,7 @@ from trainlint.lint.finding import RuntimeFinding
 from trainlint.lint.rule import RuntimeRule
 from trainlint.probe import thresholds
 from trainlint.probe.evidence import Evidence, Source
+from trainlint.probe.figures import percent
 from trainlint_rules.runtime.bounds import reached
 
 if TYPE_CHECKING:
@@ -58,4 +59,4 @@ class EvaluationBarrier(RuntimeRule):
         waits = reached("waits of the other ranks", barrier.waiting_share, thresholds.FINDING_COST, Source.AGENT)
         if waits is not None:
             whom = f"rank {barrier.rank}, which {barrier.what}"
-            yield self.shown(f"The other ranks wait {waits.value:.0%} of the time for {whom}", waits)
+            yield self.shown(f"The other ranks wait {percent(waits.value)} of the time for {whom}", waits)

@@ -7,6 +7,7 @@ from trainlint.lint.finding import RuntimeFinding
 from trainlint.lint.rule import RuntimeRule
 from trainlint.probe import thresholds
 from trainlint.probe.evidence import Evidence, Source
+from trainlint.probe.figures import percent
 from trainlint_rules.runtime.bounds import measured_enough, reached
 
 if TYPE_CHECKING:
@@ -53,4 +54,4 @@ class GcPauses(RuntimeRule):
     def measured(self, run: Measured, evidence: Evidence) -> Iterator[RuntimeFinding]:
         pauses = reached("garbage collection", evidence.collection_share, thresholds.GC_PAUSES, Source.AGENT)
         if pauses is not None and measured_enough(run):
-            yield self.shown(f"Garbage collection takes {pauses.value:.0%} of the step", pauses)
+            yield self.shown(f"Garbage collection takes {percent(pauses.value)} of the step", pauses)

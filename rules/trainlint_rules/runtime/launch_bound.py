@@ -8,6 +8,7 @@ from trainlint.lint.rule import RuntimeRule
 from trainlint.probe import thresholds
 from trainlint.probe.device_idle import unexplained_idle
 from trainlint.probe.evidence import Evidence, Source
+from trainlint.probe.figures import percent
 from trainlint_rules.runtime.bounds import measured_enough, reached, undercut
 
 if TYPE_CHECKING:
@@ -62,4 +63,4 @@ class LaunchBound(RuntimeRule):
         short = undercut("median kernel", run.kernels.median_us, thresholds.LAUNCH_KERNEL, Source.KINETO)
         if idle is not None and short is not None:
             kernels = f"kernels of {short.value:.0f} us"
-            yield self.shown(f"The device is idle {idle.value:.0%} of the time between {kernels}", idle, short)
+            yield self.shown(f"The device is idle {percent(idle.value)} of the time between {kernels}", idle, short)

@@ -7,6 +7,7 @@ from trainlint.lint.finding import RuntimeFinding, Severity
 from trainlint.lint.rule import RuntimeRule
 from trainlint.probe import thresholds
 from trainlint.probe.evidence import Evidence, Source
+from trainlint.probe.figures import percent
 from trainlint_rules.runtime.bounds import undercut
 
 if TYPE_CHECKING:
@@ -57,6 +58,6 @@ class LowPower(RuntimeRule):
             power = undercut("mean power, of the limit", gpu.power_share, thresholds.LOW_POWER, Source.NVML)
             if power is not None and gpu.power_mean_w is not None:
                 limit = gpu.power_mean_w / power.value if power.value else 0.0
-                util = f" at {gpu.util_mean:.0%} utilization" if gpu.util_mean is not None else ""
-                watts = f"{gpu.power_mean_w:.0f} of {limit:.0f} W ({power.value:.0%})"
+                util = f" at {percent(gpu.util_mean)} utilization" if gpu.util_mean is not None else ""
+                watts = f"{gpu.power_mean_w:.0f} of {limit:.0f} W ({percent(power.value)})"
                 yield self.shown(f"GPU {gpu.index} draws {watts}{util}", power)

@@ -7,6 +7,7 @@ from trainlint.lint.finding import RuntimeFinding, Severity
 from trainlint.lint.rule import RuntimeRule
 from trainlint.probe import thresholds
 from trainlint.probe.evidence import Evidence, Source
+from trainlint.probe.figures import percent
 from trainlint_rules.runtime.bounds import undercut
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class MemoryHeadroom(RuntimeRule):
             fill = undercut("peak memory", used / total if total else None, thresholds.MEMORY_HEADROOM, source)
             if fill is not None and total:
                 sizes = f"{used / GIB:.3g} of {total / GIB:.3g} GiB"
-                yield self.shown(f"GPU {gpu.index} uses {sizes} at its peak ({fill.value:.0%})", fill)
+                yield self.shown(f"GPU {gpu.index} uses {sizes} at its peak ({percent(fill.value)})", fill)
 
 
 def _peaks(run: Measured, evidence: Evidence) -> Iterator[tuple[Gpu, float, Source]]:

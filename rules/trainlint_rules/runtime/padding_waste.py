@@ -7,6 +7,7 @@ from trainlint.lint.finding import RuntimeFinding
 from trainlint.lint.rule import RuntimeRule
 from trainlint.probe import thresholds
 from trainlint.probe.evidence import Evidence, Source
+from trainlint.probe.figures import percent
 from trainlint_rules.runtime.bounds import undercut
 
 if TYPE_CHECKING:
@@ -53,4 +54,4 @@ class PaddingWaste(RuntimeRule):
         share = evidence.effective_token_share
         real = undercut("real tokens", share, thresholds.EFFECTIVE_TOKENS, Source.AGENT)
         if real is not None:
-            yield self.shown(f"{real.value:.0%} of the tokens are real, the rest is padding", real)
+            yield self.shown(f"{percent(real.value)} of the tokens are real, the rest is padding", real)

@@ -8,6 +8,7 @@ from trainlint.lint.finding import RuntimeFinding
 from trainlint.lint.rule import RuntimeRule
 from trainlint.probe import thresholds
 from trainlint.probe.evidence import Evidence, Measurement, Source
+from trainlint.probe.figures import percent
 from trainlint_rules.runtime.bounds import measured_enough, reached
 
 if TYPE_CHECKING:
@@ -63,5 +64,5 @@ class StragglerRank(RuntimeRule):
         above = reached("own time above the median rank", slowest / usual - 1, thresholds.STRAGGLER, Source.AGENT)
         if above is not None:
             own = Measurement(f"own time of rank {rank}", slowest * 1e3, "ms/step", Source.AGENT)
-            told = f"{slowest * 1e3:.3g} ms of its own per step, {above.value:.0%} more than the median rank"
+            told = f"{slowest * 1e3:.3g} ms of its own per step, {percent(above.value)} more than the median rank"
             yield self.shown(f"Rank {rank} takes {told}", above, own)

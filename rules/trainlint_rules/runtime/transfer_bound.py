@@ -7,6 +7,7 @@ from trainlint.lint.finding import RuntimeFinding
 from trainlint.lint.rule import RuntimeRule
 from trainlint.probe import thresholds
 from trainlint.probe.evidence import Evidence, Source
+from trainlint.probe.figures import percent
 from trainlint_rules.runtime.bounds import measured_enough, reached
 
 if TYPE_CHECKING:
@@ -55,4 +56,4 @@ class TransferBound(RuntimeRule):
             return
         copies = reached("memcpy", run.kernels.memcpy_share, thresholds.MEMCPY, Source.KINETO)
         if copies is not None:
-            yield self.shown(f"Copies between host and device take {copies.value:.0%} of the step", copies)
+            yield self.shown(f"Copies between host and device take {percent(copies.value)} of the step", copies)

@@ -41,7 +41,7 @@ def inlay_hints(session: Session, params: types.InlayHintParams) -> Iterator[typ
 
 def _figure(cost: LineCost) -> str:
     """`12.3`, or the interval where there are too few samples for one figure; empty where there is neither."""
-    from trainlint.report.figures import number
+    from trainlint.probe.figures import number
 
     if cost.interval_ms is not None:
         low, high = map(number, cost.interval_ms)
@@ -61,7 +61,7 @@ def _tooltip(evidence: FileEvidence, costs: Sequence[LineCost]) -> types.MarkupC
 
 
 def _explained(cost: LineCost) -> str:
-    from trainlint.report.figures import number, percent
+    from trainlint.probe.figures import number, percent
 
     parts = [f"{cost.what}: {_figure(cost)} ms per step"]
     if cost.share is not None:
@@ -101,7 +101,7 @@ def _probing(entry: Path, path: Path) -> types.Command:
 
 def _step_text(result: ProbeResult) -> str:
     """`39.7 ms per step, bottleneck: data (61 %)`."""
-    from trainlint.report.figures import milliseconds, percent
+    from trainlint.probe.figures import milliseconds, percent
 
     steps, bottleneck = result.steps, result.bottleneck
     time = "step not timed" if steps.median_s is None else f"{milliseconds(steps.median_s)} per step"

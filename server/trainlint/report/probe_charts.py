@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean
 
+from trainlint.probe.figures import binary_size, milliseconds, number, percent, seconds_text
 from trainlint.probe.measured import GpuPoint, StepPoint
-from trainlint.report.figures import binary_size, milliseconds, number, percent, seconds_text
 from trainlint.report.markup import Markup, element
 from trainlint.report.plots import Bar, Curve, Part, columns, curves, strip
 from trainlint.report.probe_result import ProbeResult

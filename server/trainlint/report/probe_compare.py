@@ -14,9 +14,9 @@ from pathlib import PurePath
 from statistics import fmean, stdev
 
 from trainlint.probe.evidence import Status
+from trainlint.probe.figures import milliseconds, number, percent, signed_percent
 from trainlint.probe.measured import LineCost
 from trainlint.probe.thresholds import FINDING_COST
-from trainlint.report.figures import milliseconds, number, percent, signed_percent
 from trainlint.report.json_model import FindingJson
 from trainlint.report.probe_result import ProbeResult
 from trainlint.report.probe_sections import SHARE_LABELS, gpus_text, line_place, place

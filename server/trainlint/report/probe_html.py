@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 from trainlint import __version__
 from trainlint.probe.evidence import Status
+from trainlint.probe.figures import NOT_MEASURED, percent, seconds_text, signed_percent
 from trainlint.report import probe_charts as charts
 from trainlint.report import probe_listing
 from trainlint.report import probe_sections as sections
-from trainlint.report.figures import NOT_MEASURED, percent, seconds_text, signed_percent
 from trainlint.report.json_model import FindingJson
 from trainlint.report.markup import Markup, element, joined, text
 from trainlint.report.probe_result import ProbeResult

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from trainlint.probe.figures import counted
 from trainlint.probe.measured import LineCost
 from trainlint.report import probe_sections as sections
-from trainlint.report.figures import counted
 from trainlint.report.json_model import FindingJson
 from trainlint.report.markup import Markup, element, text
 from trainlint.report.probe_charts import meter

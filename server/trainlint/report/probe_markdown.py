@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from trainlint.probe.evidence import Status
+from trainlint.probe.figures import NOT_MEASURED, percent, seconds_text
 from trainlint.report import probe_sections as sections
-from trainlint.report.figures import NOT_MEASURED, percent, seconds_text
 from trainlint.report.json_model import FindingJson
 from trainlint.report.markdown_text import code, literal, prose
 from trainlint.report.probe_result import ProbeResult

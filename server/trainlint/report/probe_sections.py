@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainlint.probe.evidence import Status
-from trainlint.probe.measured import GpuUse, LineCost
-from trainlint.report.figures import (
+from trainlint.probe.figures import (
     adding_up,
     binary_size,
     counted,
@@ -18,6 +17,7 @@ from trainlint.report.figures import (
     percent,
     seconds_text,
 )
+from trainlint.probe.measured import GpuUse, LineCost
 from trainlint.report.json_model import FindingJson
 from trainlint.report.paths import shown, text_of
 from trainlint.report.probe_result import ProbeResult, RuntimeFindingJson

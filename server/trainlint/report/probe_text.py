@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from trainlint.probe.evidence import Status
+from trainlint.probe.figures import NOT_MEASURED, percent, seconds_text
 from trainlint.report import probe_sections as sections
-from trainlint.report.figures import NOT_MEASURED, percent, seconds_text
 from trainlint.report.json_model import FindingJson
 from trainlint.report.probe_result import ProbeResult, RuntimeFindingJson
 from trainlint.report.style import printable

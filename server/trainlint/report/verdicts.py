@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainlint.probe.evidence import Measurement, Status, Verdict
-from trainlint.report.figures import in_unit, number, percent
+from trainlint.probe.figures import in_unit, number, percent
 
 ORDER = (Status.CONFIRMED, Status.INCONCLUSIVE, Status.REFUTED, Status.NOT_EXERCISED)
 """What asks for something to be done first."""

@@ -14,6 +14,7 @@ from trainlint.probe import thresholds
 from trainlint.probe.analysis.loaders import TrainingLoader
 from trainlint.probe.analysis.ranks import OwnTime
 from trainlint.probe.device_idle import stall_that_costs, unexplained_idle
+from trainlint.probe.figures import percent
 from trainlint.probe.measured import Bottleneck, GpuUse, Kernels, LineCost, Shares
 from trainlint.probe.thresholds import Threshold
 
@@ -107,7 +108,7 @@ def _device_reasons(found: Findings) -> Iterator[Reason]:
     exposed, raw = kernels.nccl_exposed_share, kernels.nccl_share
     if exposed >= thresholds.COMMUNICATION_EXPOSED.value:
         why = _told("exposed communication", exposed, thresholds.COMMUNICATION_EXPOSED)
-        why += f"; {raw:.0%} with what is overlapped (threshold {thresholds.COMMUNICATION_RAW.text})"
+        why += f"; {percent(raw)} with what is overlapped (threshold {thresholds.COMMUNICATION_RAW.text})"
         yield Reason("communication", exposed, why)
     unexplained = unexplained_idle(kernels.busy_share, found.shares.data_wait, found.shares.sync_wait)
     small = kernels.median_us <= thresholds.LAUNCH_KERNEL.value
@@ -130,8 +131,8 @@ def _good_or_roomy(found: Findings) -> Iterator[Reason]:
         return
     filled = largest_fill(found.gpus, found.memory_total_bytes)
     if filled is not None and filled <= thresholds.MEMORY_HEADROOM.value and found.kernels is not None:
-        why = f"peak memory is {filled:.0%} of the device's (threshold {thresholds.MEMORY_HEADROOM.text})"
-        why += f", and the device is busy {found.kernels.busy_share:.0%} of the time"
+        why = f"peak memory is {percent(filled)} of the device's (threshold {thresholds.MEMORY_HEADROOM.text})"
+        why += f", and the device is busy {percent(found.kernels.busy_share)} of the time"
         yield Reason("memory", 1.0 - found.kernels.busy_share, why)
 
 
@@ -151,7 +152,7 @@ def _model_share(shares: Shares) -> float | None:
 
 
 def _told(what: str, share: float, bound: Threshold) -> str:
-    return f"{what}: {share:.0%} of the step (threshold {bound.text})"
+    return f"{what}: {percent(share)} of the step (threshold {bound.text})"
 
 
 def _why_balanced(found: Findings) -> Iterator[str]:
@@ -161,7 +162,7 @@ def _why_balanced(found: Findings) -> Iterator[str]:
         ("forward, backward and optimizer", _model_share(found.shares), thresholds.COMPUTE_BUSY),
     ):
         if share is not None:
-            yield f"{what}: {share:.0%} of the step, below the threshold of {bound.text}"
+            yield f"{what}: {percent(share)} of the step, below the threshold of {bound.text}"
     if found.accelerator and found.kernels is None:
         yield "the device was not traced, so what it did is not known"
     yield from _about_straggler(found)
@@ -171,7 +172,7 @@ def _about_straggler(found: Findings) -> Iterator[str]:
     if found.straggler is not None:
         slowest, above = found.straggler
         bound = thresholds.STRAGGLER.text
-        yield f"rank {slowest.steps.rank} takes {above:.0%} longer than the median rank (threshold {bound})"
+        yield f"rank {slowest.steps.rank} takes {percent(above)} longer than the median rank (threshold {bound})"
 
 
 # ------------------------------------------------------------------------------------------------------------- advice
@@ -204,7 +205,8 @@ def _for_data(found: Findings) -> Iterator[str]:
     loader = found.loader
     if loader is not None and loader.workers == 0:
         cores = found.physical_cores
-        half = f": {max(1, cores // 2)} to {max(1, cores * 2 // 3)} here" if cores is not None and cores > 1 else ""
+        few, many = (max(1, cores // 2), max(1, cores * 2 // 3)) if cores is not None else (0, 0)
+        half = f": {few} to {many} here" if few < many else f": {few} here" if few else ""
         yield f"Load with workers, half to two thirds of the physical cores{half} (000)"
     yield from _dearest_lines(found, ("data",))
     if loader is not None and loader.workers > 0:
