@@ -58,17 +58,17 @@ vsix: $(VENV)/.stamp-package node_modules/.stamp ## build and check the editor e
 	$(BIN)/python extension/scripts/build_vsix.py $(TARGETS)
 
 .PHONY: test-editor
-test-editor: $(VENV)/.stamp-package node_modules/.stamp ## test the extension in a real VS Code (needs chromium and ripgrep)
+test-editor: $(VENV)/.stamp-test node_modules/.stamp ## test the extension in a real VS Code (needs chromium and ripgrep)
 	@target=$$(node -p 'process.platform + "-" + process.arch'); \
 	$(BIN)/python extension/scripts/build_vsix.py $$target; \
 	node tests/editor/run.mjs $$target $(abspath $(BIN))/python
 
-SCREENSHOTS := squiggle-and-problems menu-of-fixes hover page-of-a-rule
+SCREENSHOTS := squiggle-and-problems menu-of-fixes hover page-of-a-rule measured report
 
 .PHONY: screenshots
-screenshots: test-editor ## take the pictures of the docs anew, from the journey through a real VS Code
+screenshots: test-editor ## take the pictures of the docs anew, from the journeys through a real VS Code
 	@mkdir -p docs/images
-	@for name in $(SCREENSHOTS); do cp build/editor/artefacts/journey-*-$$name.png docs/images/editor-$$name.png; done
+	@for name in $(SCREENSHOTS); do cp build/editor/artefacts/*-[0-9]-$$name.png docs/images/editor-$$name.png; done
 
 .PHONY: docs
 docs: $(VENV)/.stamp-package ## write the pages of the rules and of the configuration

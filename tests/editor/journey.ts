@@ -1,6 +1,6 @@
 import * as fs from "node:fs";
 import * as path from "node:path";
-import type { Locator, Page } from "playwright-core";
+import type { FrameLocator, Locator, Page } from "playwright-core";
 import { inBrowser, screenshot } from "./browser";
 import type { Counts } from "./hostRun";
 import type { VsCodeServer } from "./vscodeServer";
@@ -9,22 +9,31 @@ const LIMIT_MS = 90_000;
 const FINDING = "in pageable memory";
 const FIX = "pin_memory";
 
-/** What a person does, with the page as a person sees it: see, fix, read, look at the state. */
+/** What a person does, with the page as a person sees it: see, fix, read, look at the state and at evidence. */
 export async function takeJourney(server: VsCodeServer, folder: string): Promise<Counts> {
+  return take("journey", LEGS, server, folder);
+}
+
+/** A person probes a script, and reads what it costs. */
+export async function takeProbe(server: VsCodeServer, folder: string): Promise<Counts> {
+  return take("probe", PROBE_LEGS, server, folder);
+}
+
+async function take(name: string, legs: readonly Leg[], server: VsCodeServer, folder: string): Promise<Counts> {
   return inBrowser(async (page) => {
     page.setDefaultTimeout(LIMIT_MS);
     let passed = 0;
     try {
       await page.goto(`http://${server.address}/?folder=${server.uri(folder)}`);
-      for (const [name, leg] of LEGS) {
-        await leg(page, path.join(folder, "train.py"));
-        await screenshot(page, `journey-${passed + 1}-${name}`);
+      for (const [leg, action] of legs) {
+        await action(page, path.join(folder, "train.py"));
+        await screenshot(page, `${name}-${passed + 1}-${leg}`);
         passed += 1;
       }
       return { passed, failed: 0 };
     } catch (error) {
-      console.error(`journey: FAILED ${LEGS[passed]?.[0] ?? "to open"}\n`, error);
-      await screenshot(page, "journey-failed");
+      console.error(`${name}: FAILED ${legs[passed]?.[0] ?? "to open"}\n`, error);
+      await screenshot(page, `${name}-failed`);
       return { passed, failed: 1 };
     }
   });
@@ -43,8 +52,36 @@ const LEGS: readonly Leg[] = [
   ["report-of-a-probe", readTheReport],
 ];
 
-async function seeTheFinding(page: Page): Promise<void> {
+const PROBE_LEGS: readonly Leg[] = [
+  ["running", startAProbe],
+  ["measured", seeWhatWasMeasured],
+  ["report", readTheReportOfTheRun],
+];
+
+async function openTheScript(page: Page): Promise<void> {
   await page.locator('.explorer-folders-view .monaco-list-row[aria-label^="train.py"]').dblclick();
+}
+
+async function startAProbe(page: Page): Promise<void> {
+  await openTheScript(page);
+  await page.locator(".editor-instance .codelens-decoration", { hasText: "Probe this script" }).waitFor();
+  await choose(page, "trainlint: Probe This File");
+  await notification(page, "trainlint: probing").waitFor();
+}
+
+async function seeWhatWasMeasured(page: Page): Promise<void> {
+  await notification(page, "ms per step, bottleneck: data").waitFor();
+  await page.locator(".editor-instance .view-line", { hasText: "ms/step" }).first().waitFor();
+  await page.locator(".editor-instance .codelens-decoration", { hasText: "bottleneck: data" }).waitFor();
+}
+
+async function readTheReportOfTheRun(page: Page): Promise<void> {
+  await choose(page, "trainlint: Open Report of the Probe");
+  await report(page).getByText("data supply").first().waitFor();
+}
+
+async function seeTheFinding(page: Page): Promise<void> {
+  await openTheScript(page);
   await page.locator(".editor-instance .squiggly-warning").first().waitFor();
   await page.keyboard.press("Control+Shift+M");
   await problem(page).waitFor();
@@ -104,10 +141,12 @@ async function loadEvidence(page: Page, file: string): Promise<void> {
 
 async function readTheReport(page: Page): Promise<void> {
   await choose(page, "trainlint: Open Report of the Probe");
-  await page.locator(".tabs-container .tab", { hasText: "trainlint: probe" }).waitFor();
-  const webviews = page.locator("iframe.webview.ready");
-  const report = webviews.last().contentFrame().frameLocator("iframe#active-frame");
-  await report.getByText("sync-in-step").first().waitFor();
+  await report(page).getByText("sync-in-step").first().waitFor();
+}
+
+/** The page in the tab of the report. */
+function report(page: Page): FrameLocator {
+  return page.locator("iframe.webview.ready").last().contentFrame().frameLocator("iframe#active-frame");
 }
 
 /** Run a command of the palette. */

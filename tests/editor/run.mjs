@@ -1,5 +1,5 @@
 // Compiles the tests in a real editor and runs them on the package for a platform: node tests/editor/run.mjs TARGET PYTHON
-// PYTHON is an interpreter with trainlint installed in its environment.
+// PYTHON is an interpreter with trainlint and torch installed in its environment.
 import { spawnSync } from "node:child_process";
 import { cpSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import path from "node:path";

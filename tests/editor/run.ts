@@ -5,10 +5,10 @@ import * as net from "node:net";
 import * as os from "node:os";
 import * as path from "node:path";
 import { type Counts, type HostRun, runInHost } from "./hostRun";
-import { takeJourney } from "./journey";
+import { takeJourney, takeProbe } from "./journey";
 import { ARTEFACTS, BUILD, ROOT } from "./places";
 import { ensureVsCodeServer, installExtensions, VsCodeServer } from "./vscodeServer";
-import { writeEnvironment, writeHostileFolder, writeOneFolder, writeTwoFolders } from "./workspaces";
+import { writeEnvironment, writeHostileFolder, writeJobFolder, writeOneFolder, writeTwoFolders } from "./workspaces";
 
 const HOST_TESTS = path.join(BUILD, "compiled/host");
 const RUN = path.join(BUILD, "run");
@@ -33,7 +33,7 @@ async function main(vsix: string, python: string): Promise<number> {
   ensureVsCodeServer();
   step("the extensions");
   installExtensions(EXTENSIONS, [vsix, packPythonExtension()]);
-  const outcomes = [...(await testTrusted(python)), await testUntrusted(python)];
+  const outcomes = [...(await testTrusted(python)), await testProbe(python), await testUntrusted(python)];
   const passed = sum(outcomes.map((counts) => counts.passed));
   const failed = sum(outcomes.map((counts) => counts.failed));
   step(`done; screenshots and logs are in ${path.relative(ROOT, ARTEFACTS)}`);
@@ -59,6 +59,17 @@ async function testTrusted(python: string): Promise<Counts[]> {
     const inHost = await runInHost(server, { ...hostRun("trusted"), workspace });
     step("a journey through the page");
     return [inHost, await takeJourney(server, journey)];
+  } finally {
+    await server.stop();
+  }
+}
+
+/** A probe for real: by the server of the extension, of a job in an environment that has torch and no trainlint. */
+async function testProbe(python: string): Promise<Counts> {
+  step("a probe of a job");
+  const server = await start("probe", false, { TRAINLINT_TEST_PYTHON: python });
+  try {
+    return await takeProbe(server, writeJobFolder(path.join(WORKSPACES, "job")));
   } finally {
     await server.stop();
   }

@@ -28,6 +28,33 @@ def main() -> None:
 main()
 `;
 
+/** A script that trains without a GPU, prints at every step, and makes its batches slowly. */
+const JOB = `import time
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+
+class Slow(Dataset):
+    def __len__(self) -> int:
+        return 100_000
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        time.sleep(0.002)
+        return torch.randn(8)
+
+
+model = nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step, x in enumerate(DataLoader(Slow(), batch_size=8)):
+    optimizer.zero_grad()
+    loss = model(x).square().mean()
+    loss.backward()
+    optimizer.step()
+    print(f"step {step}: {loss:.3f}")
+`;
+
 /** The script as cells of a notebook: what it needs, and its loop. */
 const CELLS = [
   `import torch
@@ -72,6 +99,11 @@ export function writeTwoFolders(folder: string): string {
 /** A folder with one script. */
 export function writeOneFolder(folder: string): string {
   return writeFolder(folder, { "pyproject.toml": "", "train.py": SCRIPT });
+}
+
+/** A folder with a script that can be probed anywhere. */
+export function writeJobFolder(folder: string): string {
+  return writeFolder(folder, { "pyproject.toml": "", "train.py": JOB });
 }
 
 /**
