@@ -23,7 +23,7 @@
 (defun tl-tell (step &rest seen)
   "Report what was SEEN after a STEP."
   (let ((coding-system-for-write 'utf-8))
-    (write-region (concat (json-serialize (append (list :step step) seen)) "\n")
+    (write-region (concat (json-serialize (append (list :step step) seen) :false-object :json-false) "\n")
                   nil (getenv "TL_REPORT") 'append 'quiet)))
 
 (defun tl-wait (condition)
