@@ -38,6 +38,11 @@ def _time_waits(agent: Agent) -> None:
         agent.record(records.WAIT, start, end - start, name=agent.lines.name(frame))
 
     agent.replace(work, "wait", wrapped(agent, work.wait, "wait", waited))
+    # Before a forward pass DDP sends the first rank's buffers (as of BatchNorm) to the others, who may come late.
+    wraps: Any = agent.torch.nn.parallel.DistributedDataParallel
+    send = wraps.__dict__.get("_sync_buffers")
+    if send is not None:
+        agent.replace(wraps, "_sync_buffers", wrapped(agent, send, "buffers", waited))
 
 
 class _Wrapped:
