@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 from tests.probe.planted.expectations import PROGRAMS, Program, marks, programs, row_of
-from tests.probe.planted.runs import sources
+from tests.probe.planted.runs import disagreements, platform_here, probe, sources
 from tests.probe.planted.truths import read_truth, watched_rows
 
 ALL = {program.name: program for program in programs()}
+REPRESENTATIVES = ("print_heavy", "data_bound", "tokenizer_in_worker", "straggler", "print_heavy_clean")
+"""One of each way of measuring; `make probe-truth` probes all of them."""
 MODULES = {"models", "pictures", "ranks", "reviews", "truth"}
 LIMIT_S = 300
 
@@ -70,3 +72,9 @@ def test_a_program_measures_itself_in_all_processes(tmp_path: Path) -> None:
     assert (rank.steps, len(rank.named("batch"))) == (20, 20)
     assert len(worker.named("tokenize")) == 320
     assert worker.seconds("tokenize") > 0
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", REPRESENTATIVES)
+def test_the_probe_tells_the_truth(name: str, tmp_path: Path) -> None:
+    assert disagreements(probe(ALL[name], tmp_path, platform_here())) == []

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+import math
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 Span = tuple[float, float]
+ALWAYS: Span = (-math.inf, math.inf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,15 +23,15 @@ class Noted:
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """What one process noted, in the order of its clock."""
+    """What one process noted while the probe timed steps, in the order of its clock."""
 
     pid: int
-    notes: tuple[Noted, ...]
+    stretches: tuple[tuple[Noted, ...], ...]
+    """The stretches of timed steps; between them the profiler's window may lie."""
 
-    def within(self, spans: Sequence[Span]) -> Truth:
-        """What was noted while one of the spans lasted."""
-        inside = tuple(note for note in self.notes if any(start <= note.start < end for start, end in spans))
-        return Truth(self.pid, inside)
+    @property
+    def notes(self) -> tuple[Noted, ...]:
+        return tuple(note for stretch in self.stretches for note in stretch)
 
     def named(self, *names: str) -> list[Noted]:
         return [note for note in self.notes if note.name in names]
@@ -42,30 +44,36 @@ class Truth:
         return len(self.named("step"))
 
     def median_step_s(self) -> float:
-        ends = [note.start for note in self.named("step")]
-        return statistics.median(later - earlier for earlier, later in pairwise(ends))
+        return statistics.median(later.start - earlier.start for earlier, later in self._pairs("step"))
 
     def data_wait_share(self) -> float:
-        """From the end of a step to the next batch, as a share of the time from the first step to the last."""
-        marks = self.named("batch", "step")
-        waits = [
-            later.start - earlier.start
-            for earlier, later in pairwise(marks)
-            if (earlier.name, later.name) == ("step", "batch")
-        ]
-        ends = [note.start for note in self.named("step")]
-        return sum(waits) / (ends[-1] - ends[0])
+        """From the end of a step to the next batch, as a share of the time from step to step within epochs."""
+        waits = whole = 0.0
+        for stretch in self.stretches:
+            marks = [note for note in stretch if note.name in ("epoch", "batch", "step")]
+            for step, batch, end in zip(marks, marks[1:], marks[2:], strict=False):
+                if (step.name, batch.name, end.name) == ("step", "batch", "step"):
+                    waits += batch.start - step.start
+                    whole += end.start - step.start
+        return waits / whole
+
+    def _pairs(self, *names: str) -> Iterator[tuple[Noted, Noted]]:
+        """Notes that follow each other in a stretch."""
+        for stretch in self.stretches:
+            yield from pairwise(note for note in stretch if note.name in names)
 
 
-def read_truth(prefix: Path) -> list[Truth]:
-    """What each process of a job noted in its file PREFIX.PID."""
+def read_truth(prefix: Path, spans: Sequence[Span] = (ALWAYS,)) -> list[Truth]:
+    """What each process of a job noted in its file PREFIX.PID while one of the spans lasted."""
     found = []
     for path in sorted(prefix.parent.glob(f"{prefix.name}.*")):
-        notes = []
+        notes: list[Noted] = []
         for line in path.read_text(encoding="utf-8").splitlines():
             name, start, seconds = line.split()
             notes.append(Noted(name, float(start), float(seconds)))
-        found.append(Truth(int(path.suffix[1:]), tuple(sorted(notes, key=lambda note: note.start))))
+        notes.sort(key=lambda note: note.start)
+        inside = (tuple(note for note in notes if start <= note.start < end) for start, end in spans)
+        found.append(Truth(int(path.suffix[1:]), tuple(inside)))
     return found
 
 

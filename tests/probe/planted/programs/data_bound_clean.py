@@ -23,6 +23,7 @@ def main():
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
 
     for epoch in range(args.epochs):
+        truth.mark("epoch")
         for images, labels in loader:
             truth.mark("batch")
             images, labels = images.to(device, non_blocking=True), labels.to(device, non_blocking=True)

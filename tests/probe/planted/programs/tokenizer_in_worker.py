@@ -50,6 +50,7 @@ def main():
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 
     for _ in range(args.epochs):
+        truth.mark("epoch")
         for ids, labels in loader:
             truth.mark("batch")
             ids, labels = ids.to(device, non_blocking=True), labels.to(device, non_blocking=True)

@@ -25,7 +25,7 @@ class watch:  # noqa: N801
 
 
 def mark(name):
-    """Note that this moment has come: `batch` when a batch is there, `step` when the weights were updated."""
+    """Note that this moment has come: `epoch` begins, `batch` is there, `step` has updated the weights."""
     write(name, time.perf_counter(), 0.0)
 
 
