@@ -75,7 +75,7 @@ def test_reads_prints_and_the_like_are_recorded_by_line(tmp_path: Path) -> None:
 def test_workers_are_followed_however_they_start(tmp_path: Path, start: str) -> None:
     job = run_job(tmp_path, SCRIPT, start, warmup=5, steps=10, profile=False)
     assert job.code == 0, job.err
-    assert sorted(next(process.noted("role"))["index"] for process in job.of_role("worker")) == [0, 1]
+    assert sorted(next(process.noted("role"))["worker"] for process in job.of_role("worker")) == [0, 1]
     (loader,) = job.rank.noted("loader")
     assert loader["workers"] == 2
     ready = [record.value for record in job.rank.records if record.kind == records.BATCH]

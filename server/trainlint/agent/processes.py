@@ -73,7 +73,7 @@ def _in_child(child: _Child) -> None:
         target = getattr(getattr(process, "_target", None), "__module__", "")
         if target == "torch.utils.data._utils.worker":
             names = inspect.unwrap(process._target).__code__.co_varnames
-            agent.set_role("worker", index=dict(zip(names, process._args)).get("worker_id"))
+            agent.set_role("worker", worker=dict(zip(names, process._args)).get("worker_id"))
         multiprocessing.util.Finalize(None, _end, args=(agent,), exitpriority=-100)
     except Exception:
         agent.fault("child")
