@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections import Counter
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.probe.agent_jobs import BEGIN, environment, prepared, processes_of, run, run_job, run_plain
+from tests.probe.compiled import compiled
 
 from trainlint.agent import records
 from trainlint.probe.recording import ProcessRecording
@@ -80,6 +82,20 @@ def test_workers_are_followed_however_they_start(tmp_path: Path, start: str) -> 
     assert loader["workers"] == 2
     ready = [record.value for record in job.rank.records if record.kind == records.BATCH]
     assert all(0 <= value <= 4 for value in ready)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems ask the user, not the process")
+def test_ranks_and_workers_let_the_probe_and_nobody_else_look_into_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, told = Path(__file__).with_name("ptracer") / "told_ptracer.c", tmp_path / "told"
+    monkeypatch.setenv("LD_PRELOAD", str(compiled(source, tmp_path / "told_ptracer.so")))
+    monkeypatch.setenv("TOLD_PTRACER", str(told))
+    job = run_job(tmp_path, SCRIPT, "fork", warmup=5, steps=10, profile=False)
+    assert job.code == 0, job.err
+    allowed = dict(line.split() for line in told.read_text().splitlines())
+    assert {str(process.pid) for process in [job.rank, *job.of_role("worker")]} <= allowed.keys()
+    assert set(allowed.values()) == {str(os.getpid())}
 
 
 def test_records_outlive_a_kill(tmp_path: Path) -> None:

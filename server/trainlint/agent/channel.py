@@ -129,10 +129,19 @@ class Control:
 
     def read(self) -> tuple[int, int]:
         """The commands, and the step after which to end: 0 for as planned."""
+        commands, _, step = self._fields()
+        return commands, step
+
+    @property
+    def probe(self) -> int:
+        """The process id of the probe; 0 where it is not known."""
+        return self._fields()[1]
+
+    def _fields(self) -> tuple[int, int, int]:
         if self._word is None:
-            return 0, 0
-        magic, commands, _, step = control.CONTROL.unpack_from(self._word)
-        return (commands, step) if magic == control.CONTROL_MAGIC else (0, 0)
+            return 0, 0, 0
+        magic, commands, probe, step = control.CONTROL.unpack_from(self._word)
+        return (commands, probe, step) if magic == control.CONTROL_MAGIC else (0, 0, 0)
 
 
 _WRITTEN = struct.Struct("<Q")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 
 CONTROL = struct.Struct("<8sIIQ")
-"""Magic, commands, 0, and the step after which every rank ends (0: as planned)."""
+"""Magic, commands, the process id of the probe, and the step after which every rank ends (0: as planned)."""
 CONTROL_MAGIC = b"TLCTRL1\0"
 CONTROL_BYTES = 64
 

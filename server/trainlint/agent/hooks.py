@@ -11,6 +11,7 @@ from . import (
     evaluation,
     loaders,
     memory,
+    permission,
     processes,
     recompilations,
     scopes,
@@ -20,6 +21,7 @@ from . import (
 from .agent import Agent
 
 SUBJECTS = (
+    permission,
     processes,
     scopes,
     loaders,

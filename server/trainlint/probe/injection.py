@@ -66,7 +66,8 @@ class Injection:
         Raises:
             OSError: the folder cannot be written.
         """
-        word = control.CONTROL.pack(control.CONTROL_MAGIC, commands, 0, step).ljust(control.CONTROL_BYTES, b"\0")
+        packed = control.CONTROL.pack(control.CONTROL_MAGIC, commands, os.getpid(), step)
+        word = packed.ljust(control.CONTROL_BYTES, b"\0")
         # The file stays the same one, since processes have it mapped.
         descriptor = os.open(self.folder / "control", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
