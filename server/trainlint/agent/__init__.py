@@ -9,5 +9,5 @@ options forbid that. It reads two environment variables:
 
 - TRAINLINT_PROBE_DIR: the recording's folder, an absolute path, in which it writes to `processes/` and `traces/`;
 - TRAINLINT_PROBE_OPTIONS: the path of a JSON file with fields of `recording.Options`: `warmup`, `steps`, `profile`,
-  `profile_steps`, `keep_running` and `flagged`; what is missing has the default there.
+  `profile_steps` and `keep_running`; what is missing has the default there.
 """

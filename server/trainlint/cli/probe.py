@@ -152,12 +152,12 @@ class _Probe:
         from trainlint.probe.command import UnusableCommandError, script_of
 
         arguments = self.arguments
+        # Before the run: a wrong configuration is told at once, and the text is the one that runs.
         found = in_script(script_of(arguments.command, self.folder))
-        options = arguments.options.model_copy(update={"flagged": found.lines})
         try:
             if place is None:
                 raise NothingMeasured(self._run_plainly("; ".join(self.lines)))
-            self.end = launch.run(arguments.command, place, options, python=arguments.python).end
+            self.end = launch.run(arguments.command, place, arguments.options, python=arguments.python).end
         except UnusableCommandError as error:
             raise Failure(str(error)) from error
         except OSError as error:

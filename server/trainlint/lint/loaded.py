@@ -26,12 +26,6 @@ class JobFindings:
     def findings(self) -> tuple[Reported, ...]:
         return self.result.findings if self.result is not None else ()
 
-    @property
-    def lines(self) -> list[str]:
-        """`PATH:ROW` of the rows that are flagged, for the agents to watch."""
-        sites = (one.finding.site for one in self.findings if one.cell is None)
-        return sorted({f"{site.path}:{row}" for site in sites for row in range(site.row, site.end_row + 1)})
-
     def with_loaded(self, files: Iterable[Path]) -> JobFindings:
         """The same, with the files that the job has loaded."""
         new = {path for path in map(absolute, files) if path.is_file()} - self.paths
@@ -39,7 +33,7 @@ class JobFindings:
 
 
 def in_script(script: Path | None) -> JobFindings:
-    """What the linter says about a script and all that it imports; None where no script is known.
+    """What the linter says about a script and all that it imports; nothing where no script is known.
 
     Raises:
         ConfigError: a configuration file is wrong.

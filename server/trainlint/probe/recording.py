@@ -52,8 +52,6 @@ class Options(Model):
     parameters: int | None = None
     """With `tokens_per_step`, what the work of a step is reckoned from where operations are not counted."""
     tokens_per_step: int | None = None
-    flagged: list[str] = []
-    """`PATH:ROW` of the lines that static findings flag, for the agents to watch."""
 
 
 class JobEnd(Model):

@@ -18,8 +18,6 @@ LONGEST_ANSWER_S = 120.0
 """Importing torch takes seconds, on a network drive a minute and more."""
 OLDEST_PYTHON = (3, 9)
 OLDEST_TORCH = (2, 4)
-TELLS_LINES = (3, 12)
-"""`sys.monitoring` tells that a line has run, at no cost from then on."""
 NAME_IT = "name the training environment's interpreter: trainlint doctor --python PATH"
 
 QUESTION = """
@@ -123,8 +121,6 @@ def _python(answer: Answer) -> Check:
     if _release(answer.python) < OLDEST_PYTHON:
         needed = ".".join(map(str, OLDEST_PYTHON))
         return Check("python", State.MISSING, found, f"the probe's agent needs Python {needed} or newer")
-    if _release(answer.python) < TELLS_LINES:
-        found += "; from 3.12 on, the probe also learns of cheap lines whether they ran"
     return Check("python", State.OK, found)
 
 
