@@ -9,7 +9,7 @@ from trainlint.cli.failure import Failure
 from trainlint.lint.verdicts import Verdicts
 from trainlint.report.probe_result import BrokenResult, read_result
 from trainlint.report.probe_verdicts import verdicts_of
-from trainlint.source.path_map import PathMap, WrongPathMap
+from trainlint.source.path_map import PathMap, WrongPathMapError
 from trainlint.source.system_errors import reason_of
 
 
@@ -41,6 +41,6 @@ def path_map_of(texts: Iterable[str]) -> PathMap:
     for text in texts:
         try:
             pairs += PathMap.of([text]).pairs
-        except WrongPathMap as error:
+        except WrongPathMapError as error:
             raise Failure(f"`--path-map {text}` {error}") from error
     return PathMap(tuple(pairs))

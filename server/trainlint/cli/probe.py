@@ -34,7 +34,7 @@ NOTHING_MEASURED = 4
 __all__ = ["main", "parser"]
 
 
-class NothingMeasured(Exception):  # noqa: N818
+class NothingMeasuredError(Exception):
     """There is no result; the message says why, in one line."""
 
 
@@ -62,7 +62,7 @@ class _Probe:
             with self._place() as place:
                 result = self._result(place)
                 status = self._reported(result)
-        except NothingMeasured as error:
+        except NothingMeasuredError as error:
             print(f"trainlint: nothing could be measured: {error}", file=sys.stderr)
             status = NOTHING_MEASURED
         except Exception as error:
@@ -156,13 +156,13 @@ class _Probe:
         found = in_script(script_of(arguments.command, self.folder))
         try:
             if place is None:
-                raise NothingMeasured(self._run_plainly("; ".join(self.lines)))
+                raise NothingMeasuredError(self._run_plainly("; ".join(self.lines)))
             self.end = launch.run(arguments.command, place, arguments.options, python=arguments.python).end
         except UnusableCommandError as error:
             raise Failure(str(error)) from error
         except OSError as error:
             reason = f"the recording cannot be written to {place}: {reason_of(error)}"
-            raise NothingMeasured(self._run_plainly(reason)) from error
+            raise NothingMeasuredError(self._run_plainly(reason)) from error
         return self._of_recording(place, found)
 
     def _run_plainly(self, reason: str) -> str:
@@ -186,12 +186,12 @@ class _Probe:
         from trainlint.probe import attach
 
         if place is None:
-            raise NothingMeasured("; ".join(self.lines))
+            raise NothingMeasuredError("; ".join(self.lines))
         place.mkdir(parents=True, exist_ok=True)
         try:
             attach.run(pid, place, self.arguments.options)
         except attach.AttachError as error:
-            raise NothingMeasured(str(error)) from error
+            raise NothingMeasuredError(str(error)) from error
         return self._of_recording(place, None)
 
     def _of_recording(self, folder: Path, found: JobFindings | None) -> ProbeResult:
@@ -205,7 +205,7 @@ class _Probe:
         try:
             read = mapped(recording.read(folder), self.paths)
         except recording.UnusableRecordingError as error:
-            raise NothingMeasured(str(error)) from error
+            raise NothingMeasuredError(str(error)) from error
         run, evidence = analyse(read)
         run = _with_missing(run, read)
         if found is None:
@@ -226,7 +226,7 @@ class _Probe:
         try:
             run, evidence = analyse_traces(arguments.traces, roots, command)
         except UnusableTraceError as error:
-            raise NothingMeasured(str(error)) from error
+            raise NothingMeasuredError(str(error)) from error
         lines = [*evidence.syncs, *evidence.copies, *evidence.memsets]
         found = in_script(script_of(arguments.command, self.folder)).with_loaded({line.path for line in lines})
         return self._judged(run, evidence, found)

@@ -17,7 +17,7 @@ from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams, JsonRpcRequ
 from trainlint.lsp.figures import OPEN_REPORT, PROBE
 from trainlint.lsp.probing import Cancelled, NotProbed, ProbeRequest
 from trainlint.lsp.server import Server, Unanswered, answered
-from trainlint.source.path_map import PathMap, WrongPathMap
+from trainlint.source.path_map import PathMap, WrongPathMapError
 from trainlint.source.system_errors import reason_of
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def _paths(server: Server, given: dict[str, str]) -> PathMap:
         pairs |= folder.settings.path_map
     try:
         return PathMap.of(f"{there}={_absolute(server, here)}" for there, here in (pairs | given).items())
-    except WrongPathMap as error:
+    except WrongPathMapError as error:
         raise JsonRpcInvalidParams(f"the map of paths is wrong: one {error}") from None
 
 

@@ -11,7 +11,7 @@ from typing import Self
 from trainlint.source.discovery import absolute
 
 
-class WrongPathMap(ValueError):  # noqa: N818
+class WrongPathMapError(ValueError):
     """A text that is no `REMOTE=LOCAL`; the message says what is wrong, and continues a sentence that names it."""
 
 
@@ -27,7 +27,7 @@ class PathMap:
         """Read `REMOTE=LOCAL` texts.
 
         Raises:
-            WrongPathMap: one is none.
+            WrongPathMapError: one is none.
         """
         return cls(tuple(map(_pair, texts)))
 
@@ -45,11 +45,11 @@ class PathMap:
 def _pair(text: str) -> tuple[str, str]:
     there, separator, here = text.partition("=")
     if not separator:
-        raise WrongPathMap("has no `=`; it is written REMOTE=LOCAL")
+        raise WrongPathMapError("has no `=`; it is written REMOTE=LOCAL")
     if not there.startswith(("/", "\\")) and there[1:2] != ":":
-        raise WrongPathMap("names no absolute path of the other machine before its `=`")
+        raise WrongPathMapError("names no absolute path of the other machine before its `=`")
     if not here:
-        raise WrongPathMap("names no folder of this machine after its `=`")
+        raise WrongPathMapError("names no folder of this machine after its `=`")
     return there.rstrip("/\\") or there[:1], os.path.expanduser(here)  # noqa: PTH111 - of a text that may be no path
 
 
