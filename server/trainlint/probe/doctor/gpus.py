@@ -8,7 +8,15 @@ from types import ModuleType
 from typing import Any
 
 from trainlint.probe.doctor.check import Check, State
-from trainlint.probe.sampling.driver import Device, NvmlUnavailableError, devices, open_library, refusal
+from trainlint.probe.sampling.driver import (
+    PCIE_RX,
+    PCIE_TX,
+    Device,
+    NvmlUnavailableError,
+    devices,
+    open_library,
+    refusal,
+)
 
 PATHS = {
     0: "the same board",
@@ -74,7 +82,7 @@ def _never_told(nvml: ModuleType, device: Device, metric: str) -> bool:
         "util": lambda: nvml.nvmlDeviceGetUtilizationRates(device.handle),
         "power": lambda: nvml.nvmlDeviceGetPowerUsage(device.handle),
         "energy": lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(device.handle),
-        "pcie": lambda: nvml.nvmlDeviceGetFieldValues(device.handle, [197, 198]),
+        "pcie": lambda: nvml.nvmlDeviceGetFieldValues(device.handle, [PCIE_TX, PCIE_RX]),
     }
     return device.ask(metric, questions[metric]) is None
 

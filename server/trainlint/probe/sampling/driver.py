@@ -9,6 +9,9 @@ from typing import Any
 
 from trainlint.probe.extra import EXTRA
 
+PCIE_TX, PCIE_RX = 197, 198
+"""Field values: bytes that the GPU has sent and received. They may wrap around."""
+
 
 class NvmlUnavailableError(Exception):
     """Nothing can be asked of the driver; the message says why, and what to do."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from trainlint.probe.recording import GpuDevice, GpuSample
-from trainlint.probe.sampling.driver import Device, NvmlUnavailableError, devices, open_library
+from trainlint.probe.sampling.driver import PCIE_RX, PCIE_TX, Device, NvmlUnavailableError, devices, open_library
 from trainlint.probe.sampling.job import Job
 from trainlint.probe.sampling.lines import Lines
 from trainlint.probe.sampling.matching import Claims, Match, matched
@@ -23,8 +23,6 @@ INTERVAL_S = 0.2
 MATCH_S = 2.0
 """How often it is looked anew which GPUs the job uses."""
 
-PCIE_TX, PCIE_RX = 197, 198
-"""Field values: bytes that the GPU has sent and received. They may wrap around."""
 GPM_METRICS = {"sm_active": 2, "tensor_active": 5, "dram_active": 10}
 """Fields of a sample by metric of the GPU performance monitor, which tells per cent."""
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from trainlint.probe.extra import EXTRA
+from trainlint.probe.forwarding import FORWARDED
 from trainlint.probe.recording import Options
 from trainlint.probe.sampling.messages import Ended, Follow, Stop
 from trainlint.probe.sampling.pace import Pace
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
     from trainlint.probe.sampling.job import Job
-
-FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
-"""Signals that the probe may handle for the job; a forked process would handle them as the probe does."""
 
 
 class Sampler(Protocol):
@@ -67,11 +65,10 @@ def serve(connection: Connection, folder: Path, job_pid: int, options: Options, 
 
 
 def _stand_alone() -> None:
-    """What the probe does about signals is not for this process to do; an interrupt is for the job."""
+    """What the probe does about signals, a forked process would do too; an interrupt is for the job."""
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     for number in FORWARDED:
-        signal.signal(number, signal.SIG_DFL)
+        signal.signal(number, signal.SIG_IGN if number == signal.SIGINT else signal.SIG_DFL)
     gc.freeze()
 
 
