@@ -41,7 +41,7 @@ def install(agent: Agent) -> None:
 
 def _entering(agent: Agent, original: Any, watchers: tuple[Watcher, ...]) -> Any:
     @functools.wraps(original)
-    def __enter__(self: Any) -> Any:  # noqa: N807
+    def __enter__(self: Any) -> Any:  # noqa: N807 - takes its place
         if agent.on:
             look = agent.look(None)
             try:
@@ -61,7 +61,7 @@ def _entering(agent: Agent, original: Any, watchers: tuple[Watcher, ...]) -> Any
 
 def _leaving(agent: Agent, original: Any) -> Any:
     @functools.wraps(original)
-    def __exit__(self: Any, exc_type: Any, exc_value: Any, traceback: Any) -> Any:  # noqa: N807
+    def __exit__(self: Any, exc_type: Any, exc_value: Any, traceback: Any) -> Any:  # noqa: N807 - takes its place
         watched = self.__dict__.pop("_trainlint", None)
         left = original(self, exc_type, exc_value, traceback)
         if watched is not None and agent.on:

@@ -87,7 +87,7 @@ def active_python(environment: Mapping[str, str]) -> str:
     """The interpreter of the active environment; where none is, ours if it has torch, else the one on the path."""
     for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
         folder = environment.get(variable)
-        candidate = os.path.join(folder, "bin", "python") if folder else ""  # noqa: PTH118
+        candidate = os.path.join(folder, "bin", "python") if folder else ""  # noqa: PTH118 - of a text
         if candidate and os.access(candidate, os.X_OK):
             return candidate
     if importlib.util.find_spec("torch") is not None:

@@ -39,7 +39,7 @@ class Forwarding:
         if self._blocked:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, self._waited)
         for number, handler in self._before.items():
-            signal.signal(number, handler)  # type: ignore[arg-type]
+            signal.signal(number, handler)  # type: ignore[arg-type]  # what `signal` itself returned
         self._process = None
 
     def pass_to(self, process: subprocess.Popen[bytes]) -> None:

@@ -25,7 +25,7 @@ def start(
     """
     ours, theirs = context.Pipe()
     inherited = ours if context.get_start_method() == "fork" else None
-    process: BaseProcess = context.Process(  # type: ignore[attr-defined]
+    process: BaseProcess = context.Process(  # type: ignore[attr-defined]  # each kind of context has it
         target=_started, args=(serve, theirs, inherited, arguments), daemon=daemon
     )
     process.start()
