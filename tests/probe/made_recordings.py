@@ -184,6 +184,7 @@ def manifest(**fields: object) -> Manifest:
 
 def write(
     folder: Path,
+    /,
     *processes: MadeProcess,
     stacks: Iterable[Model] = (),
     system: Iterable[Model] = (),

@@ -138,14 +138,16 @@ def test_samples_of_a_worker_are_attributed_within_the_worker(tmp_path: Path) ->
     assert cost(run, 7, "data").in_workers
 
 
-def test_the_innermost_own_line_has_the_time_and_the_lines_that_call_it_hold_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("recorded", ["here", "elsewhere"])
+def test_the_innermost_own_line_has_the_time_and_the_lines_that_call_it_hold_it(tmp_path: Path, recorded: str) -> None:
     process = made.rank()
     start = process.clock
     process.train("N f B Oadam", warmup=0, clean=50)
-    agent = str(tmp_path / "agent" / "backward.py")
+    folder = tmp_path if recorded == "here" else Path("/recorded/elsewhere")
+    agent = str(folder / "agent" / "backward.py")
     table = [StackTable(id=1, frames=frames((agent, 3), (TRAIN, 12), (TRAIN, 60)))]
     samples = sampled(process, start, process.clock, [1], 0.01)
-    run, evidence = analyse(made.write(tmp_path, process, stacks=[*table, *samples]))
+    run, evidence = analyse(made.write(tmp_path, process, stacks=[*table, *samples], folder=str(folder)))
     assert {one.row for one in run.lines} == {12}
     assert set(evidence.stacks) == {line(12), line(60)}
     assert evidence.stacks[line(60)].seconds_per_step == pytest.approx(0.068, rel=0.05)

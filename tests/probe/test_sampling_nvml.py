@@ -105,7 +105,7 @@ def sample(library: Path, tmp_path: Path) -> Iterator[Sample]:
             check=False,
         )
         assert done.returncode == 0, done.stderr
-        recording.write_manifest(tmp_path, machine.manifest("attach", [], tmp_path, Options()))
+        recording.write_manifest(tmp_path, machine.manifest("attach", [], tmp_path, Options(), tmp_path))
         found = recording.read(tmp_path)
         assert found.broken == ()
         return Sampled(json.loads(done.stdout), found.devices, found.gpu)

@@ -55,6 +55,7 @@ def test_a_running_job_is_seen_and_never_signalled(job: subprocess.Popen[str], t
     seen = recording.read(tmp_path)
     assert (seen.manifest, seen.broken) == (manifest, ())
     assert (manifest.kind, manifest.job_pid, manifest.command[1]) == ("attach", job.pid, "-c")
+    assert manifest.folder == str(tmp_path)
     assert {"agent", "kineto"} <= manifest.missing.keys() and "stacks" not in manifest.missing
     assert manifest.probe_cpu_s is not None and manifest.probe_cpu_s < 3
     pids = {one.pid for one in seen.stack_samples}

@@ -165,7 +165,7 @@ def job(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def read(folder: Path) -> Recording:
-    recording.write_manifest(folder, machine.manifest("attach", [], folder, Options()))
+    recording.write_manifest(folder, machine.manifest("attach", [], folder, Options(), folder))
     return recording.read(folder)
 
 

@@ -60,7 +60,7 @@ def run(
     Raises:
         AttachError: nothing can be measured.
     """
-    manifest = _described(pid, options)
+    manifest = _described(pid, options, folder)
     _require_sight(pid)
     recording.write_manifest(folder, manifest)
     seen = sampling.start(folder, pid, options, attached=True)
@@ -73,7 +73,7 @@ def run(
     return manifest
 
 
-def _described(pid: int, options: Options) -> Manifest:
+def _described(pid: int, options: Options, folder: Path) -> Manifest:
     """The manifest, from what the system says about the process.
 
     Raises:
@@ -91,7 +91,7 @@ def _described(pid: int, options: Options) -> Manifest:
         if os.geteuid() not in (0, owner):
             user = process.username()
             raise ForeignJobError(f"process {pid} belongs to {user}: run the probe as {user}, or as root")
-        return machine.manifest("attach", process.cmdline(), process.cwd(), options, pid)
+        return machine.manifest("attach", process.cmdline(), process.cwd(), options, folder, pid)
     except psutil.NoSuchProcess as error:
         raise NoSuchJobError(f"there is no process {pid}; if it runs in a container, run the probe there") from error
     except psutil.AccessDenied as error:

@@ -88,7 +88,7 @@ class _Job:
         self._injection = injection
         self._forwarding = forwarding
         self._cpu_before = _own_cpu_s()
-        self._manifest = machine.manifest("run", words, Path.cwd(), options)
+        self._manifest = machine.manifest("run", words, Path.cwd(), options, injection.folder)
         self._process = _popen(with_agent(words, injection.agent), injection.environment(os.environ))
         self._manifest = self._manifest.model_copy(update={"job_pid": self._process.pid})
         with suppress(OSError):  # the disk is full; the job goes on

@@ -19,9 +19,10 @@ def manifest(
     command: Sequence[str],
     cwd: Path | str,
     options: Options,
+    folder: Path,
     job_pid: int | None = None,
 ) -> Manifest:
-    """The manifest of a recording that starts now, on this machine."""
+    """The manifest of a recording that starts now, on this machine and in `folder`."""
     return Manifest(
         kind=kind,
         command=list(command),
@@ -36,6 +37,7 @@ def manifest(
         physical_cores=physical_cores(),
         memory_bytes=memory_bytes(),
         options=options,
+        folder=str(folder.absolute()),
     )
 
 
