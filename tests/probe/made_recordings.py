@@ -47,7 +47,7 @@ class MadeProcess:
     seconds: Mapping[str, float] = field(default_factory=lambda: SECONDS)
     queue: float = -1.0
     """Batches that stand ready before each `N`."""
-    capacity: int = records.RANK_CAPACITY
+    capacity: int = records.CAPACITY
     names: dict[str, int] = field(default_factory=dict)
     notes: list[dict[str, object]] = field(default_factory=list)
     written: list[bytes] = field(default_factory=list)

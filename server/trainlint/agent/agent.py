@@ -64,7 +64,7 @@ class Agent:
         self._begin_process()
 
     def _begin_process(self) -> None:
-        self.channel = Channel(self.folder, records.RANK_CAPACITY, self._describe)
+        self.channel = Channel(self.folder, records.CAPACITY, self._describe)
         self.lines = UserLines(self._cwd, self._libraries, self.channel.name)
         self.phases = Phases(self)
         self.steps = Steps(self.phases)

@@ -117,7 +117,6 @@ class Phases:
         agent = self._agent
         self._enter(records.DETACHED)
         self.say()
-        agent.channel.note("anchor", label=agent.steps.anchor)
         agent.remove_hooks()
 
     def _end(self, planned: bool) -> None:

@@ -85,7 +85,7 @@ def _end(agent: Agent) -> None:
             _say_files(agent)
         else:
             agent.say_torch()
-        agent.channel.note("end", time=time.time(), clock=time.perf_counter(), how="exit")
+        agent.channel.note("end", time=time.time(), clock=time.perf_counter())
     except Exception:
         return
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import struct
 
-VERSION = 1
 MAGIC = b"TLRING1\0"
 
 HEADER = struct.Struct("<8sIIQdd")
@@ -21,9 +20,8 @@ WRITTEN_OFFSET = 16
 RECORD = struct.Struct("<BBHIddd")
 """Kind, flags, thread (0 is the training thread), name (number of a `name` note), start in s, duration in s, value."""
 
-RANK_CAPACITY = 1 << 17
-"""Records kept by a process that trains: 4 MiB, a sparse file until they are written."""
-WORKER_CAPACITY = 1 << 14
+CAPACITY = 1 << 17
+"""Records kept by a process: 4 MiB, a sparse file until they are written."""
 
 # Kinds of records. `value` is 0 where a kind says nothing about it.
 BATCH = 1
@@ -33,7 +31,8 @@ BACKWARD = 2
 UPDATE = 3
 """One `step` of an optimizer: name of the optimizer."""
 SCALER_UPDATE = 4
-"""`GradScaler.update`: value 1 where the step was skipped for infinities."""
+"""`GradScaler.update`: value 1 where a step is known to have been skipped for infinities. One with no update before it
+was skipped in any case."""
 SYNC = 5
 """A read of a tensor's value: name of the line. The duration is that of the read."""
 CALL = 6
@@ -83,17 +82,17 @@ PHASES = ("warmup", "clean", "window", "after", "detached")
 
 # Types of notes: the value of `note` in each line, with the fields that go with it.
 NOTES = {
-    "process": "pid, parent, started_as (run, fork, spawn, exec), argv, executable, python, cwd, time, clock",
+    "process": "pid, parent, started_as (run, fork, spawn), argv, executable, python, cwd, time, clock",
     "role": "role (rank, worker, other), rank, local_rank, world_size, worker (index) where it is known",
     "torch": "version, cuda, hip, devices (list of {index, name, uuid, memory_bytes, compute}), threads",
     "name": "id, text; lines are PATH:ROW with an absolute path",
     "loader": "name (id), class, line, workers, prefetch, pin_memory, persistent, batch_size, drop_last, length, "
     "dataset_length, sampler_length, sampler, iterable",
     "optimizer": "name (id), class, parameters (count)",
-    "anchor": "label of the update group that a step ends with, micro_batches",
     "digest": "loader, epoch, digest of the first batch on the CPU",
     "evaluation": "outputs_require_grad, gradients_enabled",
-    "ddp": "unused_parameters, rebuilt_buckets, bucket_sizes, find_unused_parameters, reductions, line",
+    "ddp": "unused_parameters, rebuilt_buckets, bucket_sizes, find_unused_parameters, "
+    "unused_parameter_bytes, reductions (per step)",
     "environment": "variables (those that rules speak about; an unset one stands with an empty value)",
     "files": "paths of the source files that the process has loaded",
     "trace": "path of a Kineto trace, steps (profiled), stack_steps, path of the trace with stacks",
@@ -102,5 +101,5 @@ NOTES = {
     "missing": "what, why",
     "stop": "step at which the agent ended the process, planned",
     "fault": "where, traceback; the agent is off from here on",
-    "end": "time, clock, how (exit, exec)",
+    "end": "time, clock",
 }

@@ -130,8 +130,3 @@ class Steps:
         least = min(usual.values())
         rare = [label for label, count in usual.items() if count <= least + 1]
         return max(rare, key=lambda label: 2 * self._before_batches[label] > counts[label]) if rare else None
-
-    @property
-    def anchor(self) -> str:
-        """The label that ends a step, in words; empty while it is not known."""
-        return " + ".join(sorted(self._anchor)) or "GradScaler.update" if self._anchor is not None else ""
