@@ -98,6 +98,39 @@ def test_ranks_and_workers_let_the_probe_and_nobody_else_look_into_them(
     assert set(allowed.values()) == {str(os.getpid())}
 
 
+PARTS = """
+from torch.utils.data import Subset, random_split
+rows = TensorDataset(torch.randn(40, 4))
+half, _ = random_split(rows, [20, 20])
+class Shown(Subset):
+    "A part with code of its own."
+for rank in range(2):
+    for part in (
+        Subset(rows, range(rank, 40, 2)),
+        Shown(rows, list(range(rank, 40, 2))),
+        Subset(half, list(range(rank, 20, 2))),
+        Subset(rows, range(0, 40, 2)),
+        Subset(rows, torch.arange(rank, 40, 2)),
+        rows,
+    ):
+        for _ in DataLoader(part, batch_size=10):
+            pass
+"""
+
+
+def test_parts_of_a_data_set_are_told_apart(tmp_path: Path) -> None:
+    job = run_job(tmp_path, BEGIN + PARTS)
+    assert job.code == 0, job.err
+    (process,) = job.processes
+    noted = list(process.noted("loader"))
+    strided, listed, nested, same, of_a_tensor, whole = zip(noted[:6], noted[6:], strict=True)
+    for pair in (strided, listed, nested, same):
+        assert all(isinstance(note["part"], str) and note["part_of_length"] == 40 for note in pair)
+        assert (pair[0]["part"] != pair[1]["part"]) is (pair is not same)
+    assert [(note["part"], note["part_of_length"]) for note in of_a_tensor] == [(None, 40)] * 2
+    assert not any("part" in note for note in whole)
+
+
 def test_records_outlive_a_kill(tmp_path: Path) -> None:
     job = run_job(tmp_path, SCRIPT, "", "--kill", warmup=5, steps=40)
     assert job.code == -signal.SIGKILL

@@ -162,6 +162,37 @@ def test_what_ranks_note(tmp_path: Path) -> None:
     assert [rank.reductions_per_update for rank in evidence.ranks] == [2.0, 2.0]
 
 
+@pytest.mark.parametrize(
+    ("notes", "shares"),
+    [
+        pytest.param([{"dataset_length": 100}] * 2, [1, 1], id="whole copies"),
+        pytest.param([{"dataset_length": 50}, {"dataset_length": 49}], [None, None], id="of different lengths"),
+        pytest.param(
+            [{"dataset_length": 50, "part": part, "part_of_length": 100} for part in "ab"],
+            [0.5, 0.5],
+            id="different parts of one",
+        ),
+        pytest.param(
+            [{"dataset_length": 50, "part": part, "part_of_length": 100} for part in "aa"],
+            [1, 1],
+            id="the same part of one",
+        ),
+        pytest.param(
+            [{"dataset_length": 50, "part": None, "part_of_length": 100}] * 2, [None, None], id="parts, unknown which"
+        ),
+    ],
+)
+def test_ranks_that_draw_all_of_their_data_sets(
+    notes: list[dict[str, object]], shares: list[float | None], tmp_path: Path
+) -> None:
+    ranks = together(0.020, 0.020)
+    for process, note in zip(ranks, notes, strict=True):
+        loader = process.name(LOADER)
+        process.note("loader", name=loader, line=LOADER, workers=0, sampler_length=note["dataset_length"], **note)
+    _, evidence = measured(tmp_path, *ranks)
+    assert [rank.dataset_share for rank in evidence.ranks] == shares
+
+
 # ------------------------------------------------------------------------------------- evaluation, collections, tokens
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Sized
 from types import FrameType
@@ -13,6 +14,9 @@ from .agent import Agent
 from .wrapping import wrapped
 
 clock = time.perf_counter
+
+MOST_INDICES = 1024
+"""Of those that a part of a data set consists of, evenly spread; so many tell two parts apart."""
 
 
 class _Iteration:
@@ -77,6 +81,7 @@ class Loaders:
             sampler_length=None if iterable else _length(sampler),
             sampler=type(sampler).__name__,
             iterable=iterable,
+            **_part(dataset, self._agent.torch.utils.data.Subset),
             **{"class": kind},
         )
         return label
@@ -146,6 +151,36 @@ def _ready(iterator: Any) -> float:
 def _batch_size(loader: Any) -> object:
     size = getattr(loader, "batch_size", None)
     return size if size is not None else getattr(getattr(loader, "batch_sampler", None), "batch_size", None)
+
+
+def _part(dataset: Any, subset_class: type) -> dict[str, object]:
+    """Which part of what data set a `Subset` is, also of another one; nothing for any other data set.
+
+    The digest is None where only torch or the job's own code can give the indices.
+    """
+    if not isinstance(dataset, subset_class):
+        return {}
+    digest: Any = hashlib.sha1(usedforsecurity=False)
+    while isinstance(dataset, subset_class):
+        held = vars(dataset)
+        dataset, indices = held.get("dataset"), held.get("indices")
+        picked = _picked(indices)
+        if picked is None:
+            digest = None
+        elif digest is not None:
+            digest.update(repr((len(indices), picked)).encode())
+    return {"part": None if digest is None else digest.hexdigest(), "part_of_length": _length(dataset)}
+
+
+def _picked(indices: Any) -> list[int] | None:
+    if type(indices) not in (list, tuple, range) and not _is_numpy(indices):
+        return None
+    picked = indices[:: max(1, len(indices) // MOST_INDICES)]
+    return [int(one) for one in picked] if all(type(one) is int or _is_numpy(one) for one in picked) else None
+
+
+def _is_numpy(value: object) -> bool:
+    return type(value).__module__ == "numpy"
 
 
 def _length(of: object) -> int | None:

@@ -87,7 +87,7 @@ NOTES = {
     "torch": "version, cuda, hip, devices (list of {index, name, uuid, memory_bytes, compute}), threads",
     "name": "id, text; lines are PATH:ROW with an absolute path",
     "loader": "name (id), class, line, workers, prefetch, pin_memory, persistent, batch_size, drop_last, length, "
-    "dataset_length, sampler_length, sampler, iterable",
+    "dataset_length, sampler_length, sampler, iterable; of a Subset also part (digest of its indices), part_of_length",
     "optimizer": "name (id), class, parameters (count)",
     "digest": "loader, epoch, digest of the first batch on the CPU",
     "evaluation": "outputs_require_grad, gradients_enabled",

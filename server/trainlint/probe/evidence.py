@@ -126,7 +126,8 @@ class RankEvidence:
     batch_digests: tuple[str, ...] = ()
     """Digest of the first batch of each epoch that was seen."""
     dataset_share: float | None = None
-    """Length of the training loader's sampler over that of its dataset: 1 where the rank goes through all of it."""
+    """Length of the training loader's sampler over that of the dataset that the ranks have in common: 1 where the rank
+    goes through all of it."""
     printed_lines: frozenset[Line] = frozenset()
     """Lines that printed on this rank."""
     ddp_unused_parameters: int | None = None

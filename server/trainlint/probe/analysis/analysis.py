@@ -348,6 +348,7 @@ class _Analysis:
 
     def _rank_evidence(self) -> Iterator[RankEvidence]:
         reductions = traced.reductions_by_rank(self.traced)
+        shares = ranks.dataset_shares(self.observed.timed)
         for steps in self.observed.timed:
             wait = self._parts(steps).share(DATA)
             yield RankEvidence(
@@ -355,7 +356,7 @@ class _Analysis:
                 step_s=steps.mean_s or 0.0,
                 data_wait_s=(wait or 0.0) * (steps.mean_s or 0.0),
                 batch_digests=ranks.batch_digests(steps),
-                dataset_share=ranks.dataset_share(steps),
+                dataset_share=shares.get(steps.process.pid),
                 printed_lines=lines.printed_lines(steps),
                 ddp_unused_parameters=ranks.unused_parameters(steps),
                 reductions_per_update=reductions.get(steps.rank, ranks.reductions_per_update(steps)),

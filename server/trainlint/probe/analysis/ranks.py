@@ -166,12 +166,21 @@ def batch_digests(steps: RankSteps) -> tuple[str, ...]:
     return tuple(by_epoch[epoch] for epoch in sorted(by_epoch))
 
 
-def dataset_share(steps: RankSteps) -> float | None:
-    """What the training loader's sampler goes through, of its data set."""
-    loader = next(iter(training_loaders(steps)), None)
-    sampled = number(loader.note.get("sampler_length")) if loader is not None else None
-    whole_length = number(loader.note.get("dataset_length")) if loader is not None else None
-    return sampled / whole_length if sampled is not None and whole_length else None
+def dataset_shares(ranks: Iterable[RankSteps]) -> dict[int, float]:
+    """What the training loader's sampler goes through, of the data set that the ranks have in common, by process id.
+
+    Ranks whose data sets are different `Subset`s have in common what these are parts of; data sets of different
+    lengths have nothing in common that is known.
+    """
+    notes = {steps.process.pid: loader.note for steps in ranks for loader in training_loaders(steps)[:1]}
+    parts = {note.get("part") for note in notes.values() if "part_of_length" in note}
+    common = "part_of_length" if len(parts) > 1 else "dataset_length"
+    lengths = {number(note.get(common)) for note in notes.values()}
+    if None in parts or len(lengths) != 1:
+        return {}
+    (length,) = lengths
+    sampled = {pid: number(note.get("sampler_length")) for pid, note in notes.items()}
+    return {pid: samples / length for pid, samples in sampled.items() if samples is not None and length}
 
 
 def unused_parameters(steps: RankSteps) -> int | None:
