@@ -27,11 +27,13 @@ def inlay_hints(session: Session, params: types.InlayHintParams) -> Iterator[typ
     evidence = None if opened is None or is_notebook(opened.path) else session.evidence.of(opened.path)
     if text is None or evidence is None:
         return
+    from trainlint.report.probe_sections import line_figure
+
     rows = evidence.rows_in(text.index)
     by_row: dict[int, list[LineCost]] = {}
     for cost in evidence.costs:
         row = rows.get(cost.row)
-        if row is not None and span.start.line <= row - 1 <= span.end.line and _figure(cost):
+        if row is not None and span.start.line <= row - 1 <= span.end.line and line_figure(cost):
             by_row.setdefault(row, []).append(cost)
     for row, costs in sorted(by_row.items()):
         line = text.index.line(row)
@@ -39,20 +41,12 @@ def inlay_hints(session: Session, params: types.InlayHintParams) -> Iterator[typ
         yield types.InlayHint(place, _label(costs), tooltip=_tooltip(evidence, costs), padding_left=True)
 
 
-def _figure(cost: LineCost) -> str:
-    """`12.3`, or the interval where there are too few samples for one figure; empty where there is neither."""
-    from trainlint.probe.figures import number
-
-    if cost.interval_ms is not None:
-        low, high = map(number, cost.interval_ms)
-        return low if low == high else f"{low} to {high}"
-    return "" if cost.ms_per_step is None else number(cost.ms_per_step)
-
-
 def _label(costs: Sequence[LineCost]) -> str:
+    from trainlint.report.probe_sections import line_figure
+
     if len(costs) == 1:
-        return f"{_figure(costs[0])} ms/step{' in workers' if costs[0].in_workers else ''}"
-    return ", ".join(f"{cost.what} {_figure(cost)}" for cost in costs) + " ms/step"
+        return f"{line_figure(costs[0])} ms/step{' in workers' if costs[0].in_workers else ''}"
+    return ", ".join(f"{cost.what} {line_figure(cost)}" for cost in costs) + " ms/step"
 
 
 def _tooltip(evidence: FileEvidence, costs: Sequence[LineCost]) -> types.MarkupContent:
@@ -61,16 +55,11 @@ def _tooltip(evidence: FileEvidence, costs: Sequence[LineCost]) -> types.MarkupC
 
 
 def _explained(cost: LineCost) -> str:
-    from trainlint.probe.figures import number, percent
+    from trainlint.report.probe_sections import line_cost, line_notes, line_share
 
-    parts = [f"{cost.what}: {_figure(cost)} ms per step"]
-    if cost.share is not None:
-        parts.append(f"{percent(cost.share)} of the step")
-    if cost.calls_per_step is not None:
-        parts.append(f"{number(cost.calls_per_step)} calls per step")
-    if cost.in_workers:
-        parts.append("in loader workers, beside the step")
-    return f"{', '.join(parts)} ({cost.source})"
+    share = line_share(cost)
+    figures = f"{line_cost(cost)} per step{f', {share} of the step' if share else ''}"
+    return f"{line_notes(cost)}: {figures} ({cost.source})"
 
 
 def _when(result: ProbeResult) -> str:

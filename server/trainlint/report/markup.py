@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from html import escape
 
 from trainlint.report.style import printable
@@ -25,6 +25,29 @@ def element(name: str, *children: str, **attributes: str | float | None) -> Mark
         if value is not None
     )
     return Markup(f"<{name}{listed}>{joined(children)}</{name}>")
+
+
+def data_table(
+    titles: Iterable[str],
+    rows: Iterable[Markup],
+    label: str,
+    *,
+    figures: Container[int] = (),
+    class_: str | None = None,
+    captioned: bool = True,
+) -> Markup:
+    """Return a table in a box that scrolls where it is wider than the page, by keyboard too.
+
+    `figures` are the numbers of the columns that stand right; without a caption, the label is for screen readers only.
+    """
+    heads = (
+        element("th", title, scope="col", class_="figure" if number in figures else None)
+        for number, title in enumerate(titles)
+    )
+    caption = [element("caption", label)] if captioned else []
+    body = (element("thead", element("tr", *heads)), element("tbody", *rows))
+    table = element("table", *caption, *body, class_=class_)
+    return element("div", table, class_="scroll", tabindex="0", role="region", aria_label=label)
 
 
 def joined(children: Iterable[str], separator: str = "") -> Markup:

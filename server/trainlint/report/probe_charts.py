@@ -7,7 +7,7 @@ from statistics import fmean
 
 from trainlint.probe.figures import binary_size, milliseconds, number, percent, seconds_text
 from trainlint.probe.measured import GpuPoint, StepPoint
-from trainlint.report.markup import Markup, element
+from trainlint.report.markup import Markup, data_table, element
 from trainlint.report.plots import Bar, Curve, Part, columns, curves, strip
 from trainlint.report.probe_result import ProbeResult
 from trainlint.report.probe_sections import ShareRow
@@ -94,16 +94,14 @@ def _bar(group: Sequence[StepPoint], first: int) -> Bar:
 
 def _step_table(bars: Sequence[Bar]) -> Markup:
     titles = ("steps", "time", "data wait", "host stalls")
-    head = element("tr", *(element("th", title, scope="col") for title in titles))
     rows = []
     for bar in bars:
         data, stalls, _ = (part.value for part in bar.parts)
         name = bar.title.partition(":")[0] + (" (irregular)" if bar.class_ else "")
         figures = (milliseconds(value) for value in (bar.total, data, stalls))
         rows.append(element("tr", element("td", name), *(element("td", one, class_="figure") for one in figures)))
-    table = element("table", element("thead", head), element("tbody", *rows))
-    scroll = element("div", table, class_="scroll", tabindex="0", role="region", aria_label="Steps as a table")
-    return element("details", element("summary", "The steps as a table"), scroll)
+    table = data_table(titles, rows, "Steps as a table", captioned=False)
+    return element("details", element("summary", "The steps as a table"), table)
 
 
 def gpu_curves(result: ProbeResult) -> Iterator[Markup]:

@@ -7,7 +7,7 @@ the page's own policy forbids browsers to run or to load anything.
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -21,7 +21,7 @@ from trainlint.report import probe_charts as charts
 from trainlint.report import probe_listing
 from trainlint.report import probe_sections as sections
 from trainlint.report.json_model import FindingJson
-from trainlint.report.markup import Markup, element, joined, text
+from trainlint.report.markup import Markup, data_table, element, joined, text
 from trainlint.report.probe_result import ProbeResult
 from trainlint.report.verdicts import MEANINGS, evidence_lines, measured_phrase, measurement_text
 from trainlint.report.view import View
@@ -114,7 +114,7 @@ def _shares(result: ProbeResult) -> Iterator[Markup]:
     yield charts.share_strip(rows)
     body = [_row(charts.labelled(row.field, row.label), *_figures(row.milliseconds, row.percent)) for row in rows]
     body.append(_row(total.label, *_figures(total.milliseconds, total.percent), class_="total"))
-    yield _table(("part", "time", "share"), body, "Parts of a regular step", figures=range(1, 3))
+    yield data_table(("part", "time", "share"), body, "Parts of a regular step", figures=range(1, 3))
     yield from _tiles(sections.beside_facts(result))
 
 
@@ -128,26 +128,6 @@ def _row(*cells: str, class_: str | None = None) -> Markup:
     return element("tr", *made, class_=class_)
 
 
-def _table(
-    titles: tuple[str, ...],
-    rows: Iterable[Markup],
-    caption: str,
-    *,
-    figures: Container[int] = (),
-    class_: str | None = None,
-) -> Markup:
-    """A table; `figures` are the numbers of the columns that stand right."""
-    heads = (
-        element("th", title, scope="col", class_="figure" if number in figures else None)
-        for number, title in enumerate(titles)
-    )
-    head = element("tr", *heads)
-    table = element(
-        "table", element("caption", caption), element("thead", head), element("tbody", *rows), class_=class_
-    )
-    return element("div", table, class_="scroll", tabindex="0", role="region", aria_label=caption)
-
-
 def _findings(result: ProbeResult, view: View) -> Iterator[Markup]:
     groups = list(sections.groups(result))
     if not groups:
@@ -155,7 +135,7 @@ def _findings(result: ProbeResult, view: View) -> Iterator[Markup]:
     for status, findings in groups:
         meaning = sections.NO_VERDICT if status is None else MEANINGS[status]
         title = f"{len(findings)} {sections.status_word(status)} ({meaning})"
-        table = _table(
+        table = data_table(
             ("place", "rule", "measured", "finding"),
             (_finding(finding, view) for finding in findings),
             f"Findings: {title}",
@@ -196,7 +176,7 @@ def _runtime_findings(result: ProbeResult, view: View) -> Iterator[Markup]:
                 element("td", *(element("p", one) for one in told)),
             )
         )
-    yield _table(("rule", "place", "finding"), rows, "What only a run shows", class_="cards")
+    yield data_table(("rule", "place", "finding"), rows, "What only a run shows", class_="cards")
 
 
 def _gpu(result: ProbeResult) -> Iterator[Markup]:
@@ -210,7 +190,7 @@ def _gpu(result: ProbeResult) -> Iterator[Markup]:
         yield element("p", sections.GPU_NOTE, class_="muted")
     kernels = list(sections.kernel_facts(result))
     if kernels:
-        yield element("h3", "Work of the device in the profiled steps")
+        yield element("h3", sections.DEVICE_WORK)
         yield from _tiles(kernels)
 
 
@@ -230,18 +210,13 @@ def _ranks(result: ProbeResult) -> Iterator[Markup]:
     slowest = max((rank.median_s or 0.0 for rank in result.ranks), default=0.0)
     rows = [
         _row(
-            *_figures(
-                str(rank.rank),
-                NOT_MEASURED if rank.median_s is None else seconds_text(rank.median_s),
-                NOT_MEASURED if rank.own_s is None else seconds_text(rank.own_s),
-                NOT_MEASURED if rank.data_wait is None else percent(rank.data_wait),
-            ),
+            *_figures(*sections.rank_cells(rank)),
             charts.meter(rank.own_s if rank.own_s is not None else rank.median_s, slowest, "forward"),
         )
         for rank in result.ranks
     ]
-    titles = ("rank", "median step", "without waiting for others", "data wait", "own time")
-    yield _table(titles, rows, "Ranks side by side", figures=range(4))
+    titles = (*sections.RANK_TITLES, "own time")
+    yield data_table(titles, rows, "Ranks side by side", figures=range(4))
 
 
 def _comparison(comparison: Comparison, view: View) -> Iterator[Markup]:
@@ -256,7 +231,7 @@ def _comparison(comparison: Comparison, view: View) -> Iterator[Markup]:
         for share in comparison.shares
     ]
     if rows:
-        yield _table(
+        yield data_table(
             ("part", "earlier", "now", "change of the share"),
             rows,
             "Parts of the step, earlier and now",
@@ -275,4 +250,4 @@ def _missing(result: ProbeResult) -> Iterator[Markup]:
     missing = result.environment.missing
     if missing:
         rows = [_row(name, reason) for name, reason in missing.items()]
-        yield _table(("what", "why"), rows, "What was not measured, and why")
+        yield data_table(("what", "why"), rows, "What was not measured, and why")

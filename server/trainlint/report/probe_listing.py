@@ -10,7 +10,7 @@ from trainlint.probe.figures import counted
 from trainlint.probe.measured import LineCost
 from trainlint.report import probe_sections as sections
 from trainlint.report.json_model import FindingJson
-from trainlint.report.markup import Markup, element, text
+from trainlint.report.markup import Markup, data_table, element, text
 from trainlint.report.probe_charts import meter
 from trainlint.report.probe_result import ProbeResult
 from trainlint.report.verdicts import phrase
@@ -83,9 +83,7 @@ def _listing(result: ProbeResult, file: _File, view: View) -> Iterator[Markup]:
         body.append(_row(result, file, row, view, dearest))
         previous = row
     titles = ("row", "per step", "", "source")
-    head = element("tr", *(element("th", title, scope="col") for title in titles))
-    table = element("table", element("thead", head), element("tbody", *body), class_="code")
-    yield element("div", table, class_="scroll", tabindex="0", role="region", aria_label=f"Costs in {name}")
+    yield data_table(titles, body, f"Costs in {name}", class_="code", captioned=False)
     if len(file.rows) > len(told):
         yield element("p", f"And {counted(len(file.rows) - len(told), 'row')} more, which the JSON lists.")
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from trainlint.probe.evidence import Status
-from trainlint.probe.figures import NOT_MEASURED, percent, seconds_text
+from trainlint.probe.figures import NOT_MEASURED
 from trainlint.report import probe_sections as sections
 from trainlint.report.json_model import FindingJson
 from trainlint.report.markdown_text import code, literal, prose
@@ -60,19 +60,15 @@ def _steps(result: ProbeResult) -> Iterator[str]:
     yield from _table(
         ("part of the step", "time", "share"), ((row.label, row.milliseconds, row.percent) for row in rows), figures=1
     )
-    beside = [f"{fact.name} {fact.figure}" for fact in sections.beside_facts(result)]
+    beside = sections.facts_text(sections.beside_facts(result))
     if beside:
         yield ""
-        yield f"Beside these: {literal('; '.join(beside))}"
+        yield f"Beside these: {literal(beside)}"
 
 
 def _machine(result: ProbeResult) -> Iterator[str]:
-    groups = [("Loader", list(sections.loader_facts(result))), ("CPU", list(sections.cpu_facts(result)))]
-    groups += [(sections.gpu_title(result, use), list(sections.gpu_facts(result, use))) for use in result.gpu]
-    groups.append(("Work of the device in the profiled steps", list(sections.kernel_facts(result))))
-    for title, facts in groups:
-        if facts:
-            yield f"- **{literal(title)}**: {literal('; '.join(f'{fact.name} {fact.figure}' for fact in facts))}"
+    for title, facts in sections.machine_texts(result):
+        yield f"- **{literal(title)}**: {literal(facts)}"
 
 
 def _ranks(result: ProbeResult) -> Iterator[str]:
@@ -80,16 +76,7 @@ def _ranks(result: ProbeResult) -> Iterator[str]:
         return
     yield "### Ranks"
     yield ""
-    rows = (
-        (
-            str(rank.rank),
-            NOT_MEASURED if rank.median_s is None else seconds_text(rank.median_s),
-            NOT_MEASURED if rank.own_s is None else seconds_text(rank.own_s),
-            NOT_MEASURED if rank.data_wait is None else percent(rank.data_wait),
-        )
-        for rank in result.ranks
-    )
-    yield from _table(("rank", "median step", "without waiting for others", "data wait"), rows, figures=1)
+    yield from _table(sections.RANK_TITLES, map(sections.rank_cells, result.ranks), figures=1)
 
 
 def _lines(result: ProbeResult, view: View) -> Iterator[str]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from trainlint.probe.evidence import Status
 from trainlint.probe.figures import (
+    NOT_MEASURED,
     adding_up,
     binary_size,
     counted,
@@ -17,7 +18,7 @@ from trainlint.probe.figures import (
     percent,
     seconds_text,
 )
-from trainlint.probe.measured import GpuUse, LineCost
+from trainlint.probe.measured import GpuUse, LineCost, RankUse
 from trainlint.report.json_model import FindingJson
 from trainlint.report.paths import shown, text_of
 from trainlint.report.probe_result import ProbeResult, RuntimeFindingJson
@@ -67,6 +68,9 @@ LONGEST_LIST = 20
 """Findings of a verdict that asks for nothing to be done, in texts; more are counted. Confirmed ones are all shown."""
 MOST_LINES = 10
 """Of those that cost something, in texts."""
+
+DEVICE_WORK = "Work of the device in the profiled steps"
+RANK_TITLES = ("rank", "median step", "without waiting for others", "data wait")
 
 NO_VERDICT = "no verdict was reached"
 
@@ -183,16 +187,14 @@ def advice(result: ProbeResult, view: View) -> Iterator[str]:
 def step_facts(result: ProbeResult) -> Iterator[Fact]:
     """How long steps take and how much they do."""
     steps = result.steps
-    times = {"median": steps.median_s, "90th percentile": steps.p90_s, "mean": steps.mean_s}
-    yield from (Fact(name, seconds_text(value)) for name, value in times.items() if value is not None)
+    yield from _known({"median": steps.median_s, "90th percentile": steps.p90_s, "mean": steps.mean_s}, seconds_text)
     rates = {
         "samples": steps.samples_per_s,
         "tokens": steps.tokens_per_s,
         "effective tokens (without padding)": steps.effective_tokens_per_s,
     }
-    yield from (Fact(name, f"{number(value)} per second") for name, value in rates.items() if value is not None)
-    if steps.mfu is not None:
-        yield Fact("model FLOPs utilization", percent(steps.mfu))
+    yield from _known(rates, lambda rate: f"{number(rate)} per second")
+    yield from _known({"model FLOPs utilization": steps.mfu}, percent)
 
 
 def steps_text(result: ProbeResult) -> str:
@@ -215,7 +217,24 @@ def beside_facts(result: ProbeResult) -> Iterator[Fact]:
         "GPU idle": overlapping.gpu_idle,
         "evaluation": overlapping.evaluation,
     }
-    yield from (Fact(name, percent(value)) for name, value in figures.items() if value is not None)
+    yield from _known(figures, percent)
+
+
+def _known(figures: Mapping[str, float | None], written: Callable[[float], str]) -> Iterator[Fact]:
+    yield from (Fact(name, written(value)) for name, value in figures.items() if value is not None)
+
+
+def facts_text(facts: Iterable[Fact]) -> str:
+    """The facts on one line; empty without any."""
+    return "; ".join(f"{fact.name} {fact.figure}" for fact in facts)
+
+
+def machine_texts(result: ProbeResult) -> Iterator[tuple[str, str]]:
+    """The title and the facts of each part of the machine that something was measured of."""
+    groups = [("Loader", loader_facts(result)), ("CPU", cpu_facts(result))]
+    groups += [(gpu_title(result, use), gpu_facts(result, use)) for use in result.gpu]
+    groups.append((DEVICE_WORK, kernel_facts(result)))
+    yield from ((title, text) for title, facts in groups if (text := facts_text(facts)))
 
 
 def loader_facts(result: ProbeResult) -> Iterator[Fact]:
@@ -223,10 +242,8 @@ def loader_facts(result: ProbeResult) -> Iterator[Fact]:
     if loader is None:
         return
     yield Fact("workers", str(loader.workers))
-    if loader.queue_empty_share is not None:
-        yield Fact("queue found empty", percent(loader.queue_empty_share))
-    if loader.alone_batch_s is not None:
-        yield Fact("loader alone", f"{seconds_text(loader.alone_batch_s)} per batch")
+    yield from _known({"queue found empty": loader.queue_empty_share}, percent)
+    yield from _known({"loader alone": loader.alone_batch_s}, lambda seconds: f"{seconds_text(seconds)} per batch")
 
 
 def cpu_facts(result: ProbeResult) -> Iterator[Fact]:
@@ -236,9 +253,8 @@ def cpu_facts(result: ProbeResult) -> Iterator[Fact]:
         "busiest core": cpu.busiest_core_mean,
         "waiting for input and output": cpu.io_wait_share,
     }
-    yield from (Fact(name, percent(value)) for name, value in shares.items() if value is not None)
-    if cpu.rss_peak_bytes is not None:
-        yield Fact("peak memory", binary_size(cpu.rss_peak_bytes))
+    yield from _known(shares, percent)
+    yield from _known({"peak memory": cpu.rss_peak_bytes}, binary_size)
 
 
 def gpu_facts(result: ProbeResult, use: GpuUse) -> Iterator[Fact]:
@@ -253,11 +269,9 @@ def gpu_facts(result: ProbeResult, use: GpuUse) -> Iterator[Fact]:
     if use.memory_peak_bytes is not None:
         total = device.memory_total_bytes if device else None
         yield Fact("peak memory", binary_size(use.memory_peak_bytes) + (f" of {binary_size(total)}" if total else ""))
-    if use.sm_clock_mean_mhz is not None:
-        yield Fact("SM clock", f"{number(use.sm_clock_mean_mhz)} MHz")
-    for name, rate in (("PCIe in", use.pcie_rx_bytes_per_s), ("PCIe out", use.pcie_tx_bytes_per_s)):
-        if rate is not None:
-            yield Fact(name, f"{binary_size(rate)}/s")
+    yield from _known({"SM clock": use.sm_clock_mean_mhz}, lambda clock: f"{number(clock)} MHz")
+    rates = {"PCIe in": use.pcie_rx_bytes_per_s, "PCIe out": use.pcie_tx_bytes_per_s}
+    yield from _known(rates, lambda rate: f"{binary_size(rate)}/s")
     if use.throttle_reasons:
         yield Fact("throttled by", printable(", ".join(use.throttle_reasons)))
 
@@ -275,6 +289,12 @@ def kernel_facts(result: ProbeResult) -> Iterator[Fact]:
     yield Fact("device busy", percent(kernels.busy_share))
     yield Fact("copies", percent(kernels.memcpy_share))
     yield Fact("NCCL", f"{percent(kernels.nccl_share)}, of which nothing hides {percent(kernels.nccl_exposed_share)}")
+
+
+def rank_cells(rank: RankUse) -> tuple[str, ...]:
+    """A row of the table of ranks, under `RANK_TITLES`."""
+    times = (NOT_MEASURED if seconds is None else seconds_text(seconds) for seconds in (rank.median_s, rank.own_s))
+    return (str(rank.rank), *times, NOT_MEASURED if rank.data_wait is None else percent(rank.data_wait))
 
 
 def groups(result: ProbeResult) -> Iterator[tuple[Status | None, list[FindingJson]]]:
@@ -343,10 +363,16 @@ def source_row(result: ProbeResult, filename: str, cell: int | None, row: int, v
 
 def line_cost(line: LineCost) -> str:
     """What the line costs at each step; an interval where there are few samples."""
+    figure = line_figure(line)
+    return f"{figure} ms" if figure else "cost not measured"
+
+
+def line_figure(line: LineCost) -> str:
+    """That without its unit; empty where it was not measured."""
     if line.interval_ms is not None:
-        low, high = line.interval_ms
-        return f"{number(low)} to {number(high)} ms"
-    return "cost not measured" if line.ms_per_step is None else f"{number(line.ms_per_step)} ms"
+        low, high = map(number, line.interval_ms)
+        return low if low == high else f"{low} to {high}"
+    return "" if line.ms_per_step is None else number(line.ms_per_step)
 
 
 def line_share(line: LineCost) -> str:

@@ -12,7 +12,6 @@ from rich.table import Table
 from rich.text import Text
 
 from trainlint.probe.evidence import Status
-from trainlint.probe.figures import NOT_MEASURED, percent, seconds_text
 from trainlint.report import probe_sections as sections
 from trainlint.report.json_model import FindingJson
 from trainlint.report.probe_result import ProbeResult, RuntimeFindingJson
@@ -99,9 +98,9 @@ class _Page:
 
     def facts(self, facts: Iterable[sections.Fact], *, indent: int = 2) -> None:
         """Figures on as few lines as they take."""
-        listed = [f"{fact.name} {fact.figure}" for fact in facts]
+        listed = sections.facts_text(facts)
         if listed:
-            self.line("; ".join(listed), indent=indent)
+            self.line(listed, indent=indent)
 
     def table(self, table: Table, *, indent: int = 2) -> None:
         self._console.print(Padding(table, (0, 0, 0, indent)))
@@ -149,18 +148,14 @@ def _steps(page: _Page, result: ProbeResult) -> None:
         table.add_row(row.label, row.milliseconds, row.percent, bar)
     table.add_row(total.label, total.milliseconds, total.percent, "")
     page.table(table)
-    beside = list(sections.beside_facts(result))
+    beside = sections.facts_text(sections.beside_facts(result))
     if beside:
-        page.line("beside these: " + "; ".join(f"{fact.name} {fact.figure}" for fact in beside), indent=2)
+        page.line(f"beside these: {beside}", indent=2)
 
 
 def _machine(page: _Page, result: ProbeResult) -> None:
-    groups = [("Loader", list(sections.loader_facts(result))), ("CPU", list(sections.cpu_facts(result)))]
-    groups += [(sections.gpu_title(result, use), list(sections.gpu_facts(result, use))) for use in result.gpu]
-    groups.append(("Work of the device in the profiled steps", list(sections.kernel_facts(result))))
-    for title, facts in groups:
-        if facts:
-            page.heading(f"{title}: ", "; ".join(f"{fact.name} {fact.figure}" for fact in facts))
+    for title, facts in sections.machine_texts(result):
+        page.heading(f"{title}: ", facts)
     if any(use.util_mean is not None for use in result.gpu):
         page.line(sections.GPU_NOTE, indent=2, style="dim")
 
@@ -169,16 +164,9 @@ def _ranks(page: _Page, result: ProbeResult) -> None:
     if len(result.ranks) < 2:
         return
     page.heading("Ranks")
-    table = _plain_table(
-        *((title, True) for title in ("rank", "median step", "without waiting for others", "data wait"))
-    )
+    table = _plain_table(*((title, True) for title in sections.RANK_TITLES))
     for rank in result.ranks:
-        table.add_row(
-            str(rank.rank),
-            NOT_MEASURED if rank.median_s is None else seconds_text(rank.median_s),
-            NOT_MEASURED if rank.own_s is None else seconds_text(rank.own_s),
-            NOT_MEASURED if rank.data_wait is None else percent(rank.data_wait),
-        )
+        table.add_row(*sections.rank_cells(rank))
     page.table(table)
 
 
