@@ -12,12 +12,11 @@ from functools import cached_property
 from pathlib import Path
 
 from trainlint.probe import thresholds
-from trainlint.probe.analysis import traced
+from trainlint.probe.analysis import cpu, traced
 from trainlint.probe.analysis.diagnosis import Findings, diagnose
 from trainlint.probe.analysis.gpu import percentile
 from trainlint.probe.evidence import Evidence, RankEvidence
 from trainlint.probe.measured import (
-    Cpu,
     Environment,
     Gpu,
     Job,
@@ -109,7 +108,7 @@ class _TraceAlone:
                 gpu_idle=max(0.0, 1.0 - kernels.busy_share) if kernels is not None else None,
             ),
             gpu=[],
-            cpu=Cpu(util_mean=None, busiest_core_mean=None, rss_peak_bytes=None, io_wait_share=None),
+            cpu=cpu.NOTHING,
             kernels=kernels,
             loader=None,
             bottleneck=diagnose(findings),

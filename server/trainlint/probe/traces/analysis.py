@@ -8,15 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from trainlint.probe.traces.collectives import collectives_of, reduction_rounds
-from trainlint.probe.traces.device import dearest_kernels, device_uses, device_work
-from trainlint.probe.traces.host import host_requests, launches_of
-from trainlint.probe.traces.operators import (
-    dearest,
-    host_parts,
-    own_times,
-    recompilations_of,
-    reduction_share,
-)
+from trainlint.probe.traces.device import device_uses, device_work
+from trainlint.probe.traces.host import host_requests
+from trainlint.probe.traces.operators import host_parts, recompilations_of
 from trainlint.probe.traces.reading import Trace, UnusableTraceError, read
 from trainlint.probe.traces.sites import JobCode
 from trainlint.probe.traces.steps import steps_of, updates_of, window_of
@@ -68,8 +62,6 @@ def _rank_trace(trace: Trace, code: JobCode) -> RankTrace:
     steps = steps_of(trace)
     window = window_of(trace, steps)
     requests = host_requests(trace, window, steps, code)
-    work = device_work(trace, window)
-    operators = own_times(trace, window)
     return RankTrace(
         path=trace.path,
         rank=trace.rank,
@@ -79,8 +71,7 @@ def _rank_trace(trace: Trace, code: JobCode) -> RankTrace:
         span_s=window[1] - window[0],
         steps=steps,
         has_stacks=bool(trace.python),
-        uses=device_uses(trace, work, window),
-        launches=launches_of(trace, window),
+        uses=device_uses(trace, device_work(trace, window), window),
         waits=requests.waits,
         copies=requests.copies,
         fills=requests.fills,
@@ -88,9 +79,6 @@ def _rank_trace(trace: Trace, code: JobCode) -> RankTrace:
         reduction_rounds=reduction_rounds(trace, window),
         updates=sum(1 for update in updates_of(trace) if window[0] <= update.start < window[1]),
         parts=host_parts(trace, window, requests),
-        operators=dearest(operators),
-        kernels=dearest_kernels(work),
-        reduction_share=reduction_share(operators),
         recompilations=recompilations_of(trace, window),
         skipped=trace.skipped,
     )

@@ -10,16 +10,8 @@ from statistics import median
 
 from trainlint.probe.traces.intervals import Span, overlap, total, union
 from trainlint.probe.traces.reading import Event, Trace, whole
-from trainlint.probe.traces.trace_analysis import (
-    CopyTotal,
-    DeviceUse,
-    Direction,
-    HostMemory,
-    OperatorTotal,
-)
+from trainlint.probe.traces.trace_analysis import CopyTotal, DeviceUse, Direction, HostMemory
 
-MOST_NAMED = 20
-"""Operators and kernels that are named one by one."""
 _COMMUNICATES = re.compile(r"^(?:void )?(?:nccl|rccl|hccl|oneccl|msccl)", re.IGNORECASE)
 _COLLECTIVE_ARGUMENT = "Collective name"
 _COPY = re.compile(r"(HtoD|DtoH|DtoD|PtoP|HtoH)(?:.*?\((\w+) -> (\w+)\))?")
@@ -60,15 +52,6 @@ def device_uses(trace: Trace, work: DeviceWork, window: Span) -> tuple[DeviceUse
         span = window[0], max(window[1], *(event.end for events in parts for event in events))
         uses.append(_use_of(device, names.get(device, ""), span, *parts))
     return tuple(sorted(uses, key=lambda use: -use.busy_s))
-
-
-def dearest_kernels(work: DeviceWork) -> tuple[OperatorTotal, ...]:
-    """The kernels that took the most time."""
-    groups: dict[str, list[float]] = defaultdict(list)
-    for event in work.kernels:
-        groups[event.name].append(event.seconds)
-    found = [OperatorTotal(name, len(seconds), sum(seconds)) for name, seconds in groups.items()]
-    return tuple(sorted(found, key=lambda one: -one.seconds)[:MOST_NAMED])
 
 
 def communicates(kernel: Event) -> bool:
@@ -120,7 +103,6 @@ def _use_of(
         fill_s=total(filling),
         communication_s=total(communication),
         communication_exposed_s=total(communication) - overlap(communication, compute),
-        copy_exposed_s=total(copying) - overlap(copying, compute),
         kernels=len(computing),
         kernel_median_us=median(kernel.seconds for kernel in computing) * 1e6 if computing else None,
         copies=_copy_totals(copies),

@@ -1,4 +1,4 @@
-"""What the host asks of the devices in a trace: launches, waits, copies and fills, by the place that asked."""
+"""What the host asks of the devices in a trace: waits, copies and fills, by the place that asked."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
 
 from trainlint.probe.traces.call_rows import with_rows
 from trainlint.probe.traces.device import bytes_of, kind_of_copy
@@ -19,13 +18,11 @@ from trainlint.probe.traces.trace_analysis import (
     Direction,
     HostMemory,
     HostWait,
-    Launches,
     SiteCopies,
     SiteFills,
     TracedSteps,
 )
 
-_LAUNCH = re.compile(r"Launch\w*Kernel|GraphLaunch|EnqueueKernel|^runFunction", re.IGNORECASE)
 _WAIT = re.compile(r"synchroni[sz]e", re.IGNORECASE)
 _BLOCKING_COPIES = {"cudaMemcpy", "hipMemcpy", "hipMemcpyWithStream"}
 _WAIT_ON_DEVICE = "Stream Wait Event"
@@ -53,12 +50,6 @@ class HostRequests:
     """When the host waited."""
     copy_spans: tuple[Span, ...]
     """When it was in calls that copy to a device."""
-
-
-def launches_of(trace: Trace, window: Span) -> Launches | None:
-    """The calls within `window` that start kernels; None where there are none."""
-    found = [call.seconds for call in trace.calls if _LAUNCH.search(call.name) and _starts_in(call, window)]
-    return Launches(len(found), median(found) * 1e6, sum(found)) if found else None
 
 
 def host_requests(trace: Trace, window: Span, steps: TracedSteps, code: JobCode) -> HostRequests:
@@ -116,7 +107,7 @@ def _host_waits(waits: Sequence[tuple[_Request, Origin]]) -> tuple[HostWait, ...
     groups: dict[tuple[CodeSite | None, str, str], list[float]] = defaultdict(list)
     for request, origin in waits:
         groups[origin.site, origin.operation, request.call.name].append(request.call.seconds)
-    found = [HostWait(*key, len(seconds), sum(seconds), max(seconds)) for key, seconds in groups.items()]
+    found = [HostWait(*key, len(seconds), sum(seconds)) for key, seconds in groups.items()]
     return tuple(sorted(found, key=lambda wait: -wait.seconds))
 
 

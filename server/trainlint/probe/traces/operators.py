@@ -1,17 +1,15 @@
-"""What the host's own operators and annotations show: the parts of a step, the dearest operators, compilations."""
+"""What the host's own operators and annotations show: the parts of a step, compilations."""
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from trainlint.probe.traces.device import MOST_NAMED
 from trainlint.probe.traces.host import HostRequests
 from trainlint.probe.traces.intervals import Span, total, union, without
 from trainlint.probe.traces.reading import Event, Trace, number
 from trainlint.probe.traces.steps import OPTIMIZER_STEP
-from trainlint.probe.traces.trace_analysis import HostParts, OperatorTotal
+from trainlint.probe.traces.trace_analysis import HostParts
 
 BACKWARD = "autograd::engine::evaluate_function"
 """How autograd's engine names the operators around each function of a backward pass."""
@@ -19,7 +17,6 @@ _SEQUENCE, _FORWARD_THREAD = "Sequence number", "Fwd thread id"
 _FORWARD = re.compile(r"^(?:#+ )?(?:DistributedDataParallel\.|\w+\.)?forward(?: #+)?$", re.IGNORECASE)
 _MODULE = "nn.Module: "
 _DATA = "enumerate(DataLoader)#"
-_REDUCTIONS = ("aten::mean", "aten::sum")
 _COMPILED = re.compile(r"TorchDynamo|Torch-Compiled|\(dynamo_timed\)")
 _COMPILES = "entire_frame_compile (dynamo_timed)"
 
@@ -67,39 +64,6 @@ def forward_operators(trace: Trace) -> Iterator[Event]:
 def backward_operators(trace: Trace) -> list[Event]:
     """The operators around each function of the backward passes."""
     return [event for event in trace.operators if event.name.startswith(BACKWARD)]
-
-
-def own_times(trace: Trace, window: Span) -> list[OperatorTotal]:
-    """Each operator's time without that of the operators within it, the dearest first."""
-    seconds: dict[str, float] = defaultdict(float)
-    counts: dict[str, int] = defaultdict(int)
-    low, high = window
-    threads: dict[tuple[int | str, int | str], list[Event]] = defaultdict(list)
-    for event in trace.operators:
-        if low <= event.start < high:
-            threads[event.process, event.thread].append(event)
-    for events in threads.values():
-        around: list[Event] = []
-        for event in sorted(events, key=lambda one: (one.start, -one.end)):
-            while around and around[-1].end <= event.start:
-                around.pop()
-            if around:
-                seconds[around[-1].name] -= event.seconds
-            seconds[event.name] += event.seconds
-            counts[event.name] += 1
-            around.append(event)
-    found = [OperatorTotal(name, counts[name], max(0.0, own)) for name, own in seconds.items()]
-    return sorted(found, key=lambda one: (-one.seconds, one.name))
-
-
-def dearest(operators: list[OperatorTotal]) -> tuple[OperatorTotal, ...]:
-    return tuple(operators[:MOST_NAMED])
-
-
-def reduction_share(operators: list[OperatorTotal]) -> float | None:
-    """The weight of means and sums among all operators; None without operators."""
-    everything = sum(one.seconds for one in operators)
-    return sum(one.seconds for one in operators if one.name in _REDUCTIONS) / everything if everything else None
 
 
 def recompilations_of(trace: Trace, window: Span) -> int | None:

@@ -101,8 +101,6 @@ class DeviceUse:
     communication_s: float
     communication_exposed_s: float
     """Time with communication and no kernel that computes."""
-    copy_exposed_s: float
-    """Time with a copy and no kernel that computes."""
     kernels: int
     """Kernels that compute."""
     kernel_median_us: float | None
@@ -113,19 +111,6 @@ class DeviceUse:
     def share(self, seconds: float) -> float:
         """Seconds as a share of the traced steps' time."""
         return seconds / self.span_s if self.span_s > 0 else 0.0
-
-    @property
-    def idle_share(self) -> float:
-        return max(0.0, 1.0 - self.share(self.busy_s))
-
-
-@dataclass(frozen=True, slots=True)
-class Launches:
-    """Calls with which the host starts kernels and graphs."""
-
-    count: int
-    median_us: float
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +124,6 @@ class HostWait:
     """The call that waited, such as `cudaStreamSynchronize`."""
     count: int
     seconds: float
-    longest_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,15 +185,6 @@ class HostParts:
 
 
 @dataclass(frozen=True, slots=True)
-class OperatorTotal:
-    """An operator and its time on the host without the operators within it."""
-
-    name: str
-    count: int
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
 class TracedDevice:
     index: int
     name: str
@@ -230,7 +205,6 @@ class RankTrace:
     has_stacks: bool
     uses: tuple[DeviceUse, ...]
     """The device with the most work first; empty if the trace holds no event of a device."""
-    launches: Launches | None
     waits: tuple[HostWait, ...]
     """The longest first; likewise the next ones."""
     copies: tuple[SiteCopies, ...]
@@ -241,12 +215,6 @@ class RankTrace:
     updates: int
     """Steps of optimizers, of the one that steps least often."""
     parts: HostParts
-    operators: tuple[OperatorTotal, ...]
-    """The dearest twenty by host time."""
-    kernels: tuple[OperatorTotal, ...]
-    """The dearest twenty by device time."""
-    reduction_share: float | None
-    """Weight of `aten::mean` and `aten::sum` among operators by host time."""
     recompilations: int | None
     """Compilations by Dynamo within the traced steps; None if the trace shows no compiled code."""
     skipped: int
