@@ -24,14 +24,8 @@ from judged_runs import (
 
 from trainlint.probe.evidence import Status
 from trainlint.probe.measured import Measured
-from trainlint.report.probe_compare import (
-    Confirmed,
-    Regression,
-    compare,
-    fail_condition,
-    outcome,
-    script_of,
-)
+from trainlint.report.probe_compare import compare, script_of
+from trainlint.report.probe_conditions import Confirmed, Regression, fail_condition, outcome
 from trainlint.report.probe_result import ProbeResult
 from trainlint.report.probe_text import render_text
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from trainlint.fixes.recipe import Applicability, Fix
 from trainlint.lint.finding import Family, Finding, RelatedSite
 from trainlint.lint.rule import Rule, invalid, valid
+from trainlint.probe import thresholds
 from trainlint.probe.evidence import Evidence, Measurement, Source, Verdict, judge_condition
 from trainlint.semantics.project import Project, StepLoop
 from trainlint.semantics.vocabulary import Confidence, Framework, Known
@@ -13,9 +14,6 @@ OWN_THE_REDUCTION = frozenset({Framework.LIGHTNING, Framework.HF_TRAINER, Framew
 """Frameworks that decide themselves when gradients are reduced."""
 
 FULLY_SHARDED = "torch.distributed.fsdp.FullyShardedDataParallel"
-
-MORE_THAN_ONE = 1.5
-"""Reductions of all gradients per optimizer step: 1 with no_sync, at least 2 without (ours, between the two)."""
 
 RECIPE = """\
 Run all micro-batches but the last under the wrapper's no_sync():
@@ -302,10 +300,9 @@ class AccumulateWithoutNoSync(Rule):
         if not counts:
             unmeasured = "reductions are counted in the profiler window of a job on several ranks"
             return judge_condition(evidence, finding.site, None, unmeasured=unmeasured)
-        figure = Measurement(
-            "gradient reductions per optimizer step", max(counts), "times", Source.KINETO, MORE_THAN_ONE
-        )
-        return judge_condition(evidence, finding.site, max(counts) >= MORE_THAN_ONE, (figure,), unmeasured="")
+        most, bound = max(counts), thresholds.REDUCTIONS.value
+        figure = Measurement("gradient reductions per optimizer step", most, "times", Source.KINETO, bound)
+        return judge_condition(evidence, finding.site, most >= bound, (figure,), unmeasured="")
 
 
 def _reduces_each_time(loop: StepLoop) -> bool:

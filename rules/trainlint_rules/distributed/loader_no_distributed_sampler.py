@@ -13,6 +13,7 @@ from trainlint.fixes.recipe import (
 )
 from trainlint.lint.finding import Family, Finding, RelatedSite
 from trainlint.lint.rule import Rule, invalid, quote, valid
+from trainlint.probe import thresholds
 from trainlint.probe.evidence import Evidence, Measurement, RankEvidence, Source, Verdict, judge_condition
 from trainlint.semantics.project import DatasetKind, Loader, Project
 from trainlint.semantics.values import NONE
@@ -21,9 +22,6 @@ from trainlint.semantics.vocabulary import Confidence, Framework, GuardKind, Kno
 TORCH_LOADER = "torch.utils.data.DataLoader"
 INSERTS_A_SAMPLER = frozenset({Framework.LIGHTNING, Framework.HF_TRAINER})
 """Frameworks that give every training loader a distributed sampler; others do so where a loader is handed to them."""
-
-TWICE = 1.5
-"""Passes over the dataset in one epoch, all ranks together: shards give 1, whole copies at least 2 (ours, between)."""
 
 
 class LoaderNoDistributedSampler(Rule):
@@ -381,8 +379,9 @@ class LoaderNoDistributedSampler(Rule):
         loop = finding.related[0].site if finding.related else None
         shares = [rank.dataset_share for rank in evidence.ranks if rank.dataset_share is not None]
         if len(shares) > 1:
-            passes = Measurement("passes over the dataset, all ranks together", sum(shares), "", Source.AGENT, TWICE)
-            return judge_condition(evidence, loop, sum(shares) >= TWICE, (passes,), unmeasured="")
+            passes, bound = sum(shares), thresholds.DATA_PASSES.value
+            figure = Measurement("passes over the dataset, all ranks together", passes, "", Source.AGENT, bound)
+            return judge_condition(evidence, loop, passes >= bound, (figure,), unmeasured="")
         digests = [rank for rank in evidence.ranks if rank.batch_digests]
         if len(digests) < 2:
             unmeasured = "one rank cannot tell; probe on several ranks, so as to compare their batches"

@@ -13,14 +13,16 @@ if TYPE_CHECKING:
 
 def reached(metric: str, value: float | None, bound: Threshold, source: Source) -> Measurement | None:
     """The figure, where it is known and no less than the threshold."""
-    known = value is not None and value >= bound.value
-    return Measurement(metric, value, bound.unit, source, bound.value) if known and value is not None else None
+    if value is None or value < bound.value:
+        return None
+    return Measurement(metric, value, bound.unit, source, bound.value)
 
 
 def undercut(metric: str, value: float | None, bound: Threshold, source: Source) -> Measurement | None:
     """The figure, where it is known and no more than the threshold."""
-    known = value is not None and value <= bound.value
-    return Measurement(metric, value, bound.unit, source, bound.value) if known and value is not None else None
+    if value is None or value > bound.value:
+        return None
+    return Measurement(metric, value, bound.unit, source, bound.value)
 
 
 def measured_enough(run: Measured) -> bool:

@@ -5,12 +5,10 @@ from collections.abc import Iterator
 from trainlint.fixes.recipe import Applicability, Fix, ReplaceExpression
 from trainlint.lint.finding import Family, Finding
 from trainlint.lint.rule import Rule, invalid, quote, valid
+from trainlint.probe import thresholds
 from trainlint.probe.evidence import Evidence, Measurement, Source, Verdict, judge_condition
 from trainlint.semantics.project import KeptGraph, Project
 from trainlint.semantics.vocabulary import Frequency, GradMode, Region
-
-SMALLEST_BLOCK_BYTES = 512
-"""The least that one kept tensor costs on a GPU: kMinBlockSize of PyTorch's CUDACachingAllocator."""
 
 
 class LossKeepsGraph(Rule):
@@ -281,9 +279,9 @@ class LossKeepsGraph(Rule):
         if slope is None:
             unmeasured = "memory per step was not measured; probe more steps on a GPU"
             return judge_condition(evidence, finding.site, None, unmeasured=unmeasured)
-        figure = Measurement("memory gained", slope, "B/step", Source.AGENT, SMALLEST_BLOCK_BYTES)
+        figure = Measurement("memory gained", slope, "B/step", Source.AGENT, thresholds.MEMORY_GAINED.value)
         # What other code does to the memory says nothing about a line that may not have run.
-        grows = slope >= SMALLEST_BLOCK_BYTES if evidence.did_run(finding.site) else None
+        grows = slope >= thresholds.MEMORY_GAINED.value if evidence.did_run(finding.site) else None
         unmeasured = "the line is not known to have run in the measured steps"
         return judge_condition(evidence, finding.site, grows, (figure,), unmeasured=unmeasured)
 

@@ -163,7 +163,8 @@ def _part(dataset: Any, subset_class: type) -> dict[str, object]:
     digest: Any = hashlib.sha1(usedforsecurity=False)
     while isinstance(dataset, subset_class):
         held = vars(dataset)
-        dataset, indices = held.get("dataset"), held.get("indices")
+        indices: Any = held.get("indices")
+        dataset = held.get("dataset")
         picked = _picked(indices)
         if picked is None:
             digest = None

@@ -257,7 +257,8 @@ class _Probe:
 
     def _reported(self, result: ProbeResult) -> int:
         """Write the report and return the status that the measurement gives."""
-        from trainlint.report.probe_compare import compare, outcome
+        from trainlint.report.probe_compare import compare
+        from trainlint.report.probe_conditions import outcome
         from trainlint.report.probe_result import to_json
 
         arguments = self.arguments

@@ -13,7 +13,7 @@ from trainlint.cli.failure import Failure
 
 if TYPE_CHECKING:
     from trainlint.probe.recording import Options
-    from trainlint.report.probe_compare import Confirmed, Regression
+    from trainlint.report.probe_conditions import Confirmed, Regression
 
 FORMATS = ("full", "json", "markdown")
 DESCRIPTION = (
@@ -240,7 +240,7 @@ def _require_one_source(found: argparse.Namespace, command: Sequence[str]) -> No
 
 
 def _condition(verb: VerbParser, text: str) -> Confirmed | Regression:
-    from trainlint.report.probe_compare import fail_condition
+    from trainlint.report.probe_conditions import fail_condition
 
     try:
         return fail_condition(text)

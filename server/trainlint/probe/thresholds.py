@@ -49,6 +49,12 @@ FRAGMENTATION_GAP = Threshold("fragmentation, reserved above allocated", float(1
 EFFECTIVE_TOKENS = Threshold("padding waste, real tokens", 0.70, "share", "ours, on 000 (70 % padding)")
 FINDING_COST = Threshold("a finding's cost", 0.02, "share", "ours")
 RECOMPILATIONS = Threshold("recompiling, in the clean steps", 1, "times", "ours")
+DATA_PASSES = Threshold("passes of all ranks over the data in an epoch", 1.5, "times", "ours, between 1 and 2")
+"""Shards give 1, whole copies at least 2."""
+REDUCTIONS = Threshold("reductions of all gradients per optimizer step", 1.5, "times", "ours, between 1 and 2")
+"""1 with `no_sync`, at least 2 without."""
+MEMORY_GAINED = Threshold("memory that steps gain", 512, "B/step", "kMinBlockSize of PyTorch's CUDACachingAllocator")
+"""The least that one kept tensor costs on a GPU."""
 FEWEST_STEPS = Threshold("regular steps that a diagnosis needs", 5, "steps", "ours")
 FEWEST_TRACED_STEPS = Threshold("traced steps that a diagnosis needs", 2, "steps", "ours")
 SHORTEST_GPU_SAMPLING = Threshold("sampling of a GPU's state", 5.0, "s", "NVML averages power over one second")

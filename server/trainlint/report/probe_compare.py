@@ -1,4 +1,4 @@
-"""Two results of the probe side by side: what changed, what cannot be compared, and when that is a regression.
+"""Two results of the probe side by side: what changed, and what cannot be compared.
 
 A change of speed is claimed only beyond the noise: half the width of the 95 % interval of the ratio, from the spread of
 the step times of both runs.
@@ -22,10 +22,6 @@ from trainlint.report.probe_result import ProbeResult
 from trainlint.report.probe_sections import SHARE_LABELS, gpus_text, line_place, place
 from trainlint.report.style import printable
 from trainlint.report.view import View
-
-DEFAULT_REGRESSION = 0.05
-"""A loss of throughput that `--fail-on regression` takes for one: two runs of the same job on a shared machine were
-seen to differ by 2 to 4 %."""
 
 BLOCKS = 10
 """Steps follow one another in patterns (two workers deliver in pairs), so the spread is that of means of blocks."""
@@ -260,15 +256,15 @@ def _verdict_changes(earlier: ProbeResult, now: ProbeResult) -> Iterator[Verdict
     before, after = _by_identity(earlier), _by_identity(now)
     for identity, finding in after.items():
         known = before.get(identity)
-        old, new = None if known is None else _status(known), _status(finding)
+        old, new = None if known is None else status_of(known), status_of(finding)
         if known is None or old is not new:
             yield VerdictChange(finding, old, new, new=known is None)
     for identity, finding in before.items():
         if identity not in after:
-            yield VerdictChange(finding, _status(finding), None, gone=True)
+            yield VerdictChange(finding, status_of(finding), None, gone=True)
 
 
-def _status(finding: FindingJson) -> Status | None:
+def status_of(finding: FindingJson) -> Status | None:
     return None if finding.verdict is None else Status(finding.verdict.status)
 
 
@@ -315,63 +311,3 @@ def _interval(line: LineCost) -> tuple[float, float]:
 
 def _overlap(one: tuple[float, float], other: tuple[float, float]) -> bool:
     return one[0] <= other[1] and other[0] <= one[1]
-
-
-@dataclass(frozen=True, slots=True)
-class Confirmed:
-    """`--fail-on confirmed`: a finding of the linter is confirmed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Regression:
-    """`--fail-on regression[=PCT]`: throughput fell by this much, and by more than the noise."""
-
-    least: float = DEFAULT_REGRESSION
-    """Relative."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """Whether a condition is met, and why, in a sentence."""
-
-    met: bool
-    reason: str
-
-
-def fail_condition(text: str) -> Confirmed | Regression:
-    """Read the value of `--fail-on`.
-
-    Raises:
-        ValueError: with what it may be.
-    """
-    name, equals, value = text.partition("=")
-    if text == "confirmed":
-        return Confirmed()
-    if name == "regression":
-        if not equals:
-            return Regression()
-        try:
-            percentage = float(value.removesuffix("%"))
-        except ValueError:
-            percentage = -1.0
-        if 0 <= percentage < 100:
-            return Regression(percentage / 100)
-        raise ValueError(f"`{value}` is no percentage of 0 to 100")
-    raise ValueError(f"`{text}` is none of `confirmed`, `regression`, `regression=PCT`")
-
-
-def outcome(condition: Confirmed | Regression, result: ProbeResult, comparison: Comparison | None) -> Outcome:
-    """Judge a condition; without a comparison there is no regression."""
-    if isinstance(condition, Confirmed):
-        count = sum(_status(finding) is Status.CONFIRMED for finding in result.findings)
-        return Outcome(count > 0, f"{count} of {len(result.findings)} findings confirmed")
-    if comparison is None:
-        return Outcome(False, "no earlier result to compare with")
-    if comparison.obstacles:
-        return Outcome(False, f"no regression can be claimed: {'; '.join(comparison.obstacles)}")
-    rate = comparison.rate
-    if rate is None:
-        return Outcome(False, "no regression can be claimed: the runs measured no throughput that can be compared")
-    fell = -rate.change
-    met = rate.is_clear and fell > 0 and fell >= condition.least
-    return Outcome(met, f"{rate_text(comparison)}; a regression is a loss of {percent(condition.least)} or more")
