@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from trainlint.probe.analysis.observed import Observed, whole
+from trainlint.probe.analysis.observed import Observed, listed, whole
 from trainlint.probe.evidence import Source
 from trainlint.probe.measured import Environment, Gpu
 
@@ -45,13 +45,9 @@ def loaded_files(observed: Observed) -> frozenset[Path] | None:
         Path(str(path))
         for process in observed.recording.processes
         for note in process.noted("files")
-        for path in _listed(note.get("paths"))
+        for path in listed(note.get("paths"))
     }
     return frozenset(paths) if paths else None
-
-
-def _listed(value: object) -> list[object]:
-    return value if isinstance(value, list) else []
 
 
 def _text(value: object) -> str | None:
@@ -71,7 +67,7 @@ def _gpus(observed: Observed, torch: Mapping[str, object]) -> list[Gpu]:
             )
             for device in devices
         ]
-    named = [one for one in _listed(torch.get("devices")) if isinstance(one, dict)]
+    named = [one for one in listed(torch.get("devices")) if isinstance(one, dict)]
     return [
         Gpu(
             index=whole(one.get("index")) or 0,

@@ -110,6 +110,11 @@ def line_of(text: str) -> Line | None:
     return Line(Path(path), int(row)) if path and row.isdecimal() else None
 
 
+def listed(value: object) -> list[object]:
+    """A list of a note; empty where it is none."""
+    return value if isinstance(value, list) else []
+
+
 def whole(value: object) -> int | None:
     """Likewise a whole one."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainlint.agent import records
-from trainlint.probe.analysis.observed import Observed, line_of
+from trainlint.probe.analysis.observed import Observed, line_of, listed
 from trainlint.probe.evidence import Line
 from trainlint.probe.recording import ProcessRecording
 
@@ -33,9 +33,5 @@ def lines_that_ran(observed: Observed) -> dict[Line, bool]:
 
 def _watched(process: ProcessRecording) -> frozenset[Line]:
     """The lines whose runs a process records."""
-    texts = [
-        str(text)
-        for note in process.noted("watched")
-        for text in (note["lines"] if isinstance(note.get("lines"), list) else ())  # type: ignore[attr-defined]
-    ]
+    texts = [str(text) for note in process.noted("watched") for text in listed(note.get("lines"))]
     return frozenset(line for text in texts if (line := line_of(text)) is not None)
