@@ -15,7 +15,8 @@ from trainlint.probe.analysis import analyse
 from trainlint.probe.analysis.lines import share_interval
 from trainlint.probe.evidence import Evidence, Line
 from trainlint.probe.measured import LineCost, Measured
-from trainlint.probe.recording import Frame, Model, StackSample, StackTable
+from trainlint.probe.model import Model
+from trainlint.probe.recording import Frame, StackSample, StackTable
 
 WORKER = "/venv/lib/python3.11/site-packages/torch/utils/data/_utils/worker.py"
 FETCH = "/venv/lib/python3.11/site-packages/torch/utils/data/_utils/fetch.py"

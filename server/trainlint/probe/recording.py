@@ -25,17 +25,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from trainlint.agent import records
+from trainlint.probe.model import Model
 
 
 class UnusableRecordingError(Exception):
     """The folder holds no recording, or one of another version; the message says what to do."""
-
-
-class Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Options(Model):

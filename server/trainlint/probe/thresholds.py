@@ -60,3 +60,5 @@ FEWEST_TRACED_STEPS = Threshold("traced steps that a diagnosis needs", 2, "steps
 SHORTEST_GPU_SAMPLING = Threshold("sampling of a GPU's state", 5.0, "s", "NVML averages power over one second")
 EXACT_SAMPLES = Threshold("stack samples for a figure without an interval", 200, "samples", "ours")
 """A share of about 200 samples is known within 15 %; below it, reports print the interval."""
+DEVIATIONS = 2.576
+"""Standard deviations on either side of 99 % of a normal distribution: how sure intervals and trends are."""

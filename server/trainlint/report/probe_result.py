@@ -15,7 +15,8 @@ from pydantic import ValidationError
 from trainlint.lint.finding import RuntimeFinding
 from trainlint.lint.pages import DOCUMENTATION
 from trainlint.lint.result import Reported
-from trainlint.probe.measured import Measured, Model
+from trainlint.probe.measured import Measured
+from trainlint.probe.model import Model
 from trainlint.report.json_model import FindingJson, MeasurementJson, PositionJson
 from trainlint.report.paths import text_of
 from trainlint.report.view import View

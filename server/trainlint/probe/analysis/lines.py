@@ -29,8 +29,6 @@ WORKER_ENTRY = "torch/utils/data/_utils/worker.py"
 """Frames outside this one are those of the process that forked the worker."""
 LOADING = "torch/utils/data/"
 MAIN_THREAD = "MainThread"
-DEVIATIONS = 2.576
-"""Standard deviations on either side of 99 % of a normal distribution."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +232,8 @@ def share_interval(hits: int, samples: int) -> tuple[float, float]:
     """Between which shares the truth lies, with 99 % confidence, if `hits` of so many samples showed it (Wilson)."""
     if samples <= 0:
         return 0.0, 1.0
-    share, square = hits / samples, DEVIATIONS**2
+    share, deviations = hits / samples, thresholds.DEVIATIONS
+    square = deviations**2
     middle = (share + square / (2 * samples)) / (1 + square / samples)
-    half = DEVIATIONS / (1 + square / samples) * math.sqrt(share * (1 - share) / samples + square / (4 * samples**2))
+    half = deviations / (1 + square / samples) * math.sqrt(share * (1 - share) / samples + square / (4 * samples**2))
     return max(0.0, middle - half), min(1.0, middle + half)

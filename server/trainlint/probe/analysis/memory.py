@@ -9,13 +9,12 @@ from collections.abc import Sequence
 from trainlint.agent import records
 from trainlint.probe.analysis.steps import RankSteps
 from trainlint.probe.evidence import MemoryPeak
+from trainlint.probe.thresholds import DEVIATIONS
 
 FEWEST = 10
 """Fewer readings show no trend."""
 MOST = 200
 """As many readings, evenly spaced, are compared with one another."""
-SURE = 2.576
-"""Standard deviations of chance beyond which a trend is real: 99 %."""
 
 
 def slope(steps: RankSteps) -> float | None:
@@ -29,7 +28,7 @@ def slope(steps: RankSteps) -> float | None:
     count = len(values)
     ups = sum(_sign(values[j] - values[i]) for i in range(count) for j in range(i + 1, count))
     spread = math.sqrt(count * (count - 1) * (2 * count + 5) / 18)
-    if abs(ups) <= SURE * spread:
+    if abs(ups) <= DEVIATIONS * spread:
         return 0.0
     steps_apart = stride * len(steps.cycles) / len(readings)
     slopes = [(values[j] - values[i]) / ((j - i) * steps_apart) for i in range(count) for j in range(i + 1, count)]
