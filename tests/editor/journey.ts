@@ -102,7 +102,7 @@ async function fixAndSave(page: Page, file: string): Promise<void> {
   await page.keyboard.press("Enter");
   await page.locator(".editor-instance .view-lines", { hasText: "pin_memory=True" }).waitFor();
   await page.keyboard.press("Control+s");
-  await until("the fix on disk", () => fs.readFileSync(file, "utf8").includes("pin_memory=True"));
+  await until("the fix on disk", async () => (await fs.promises.readFile(file, "utf8")).includes("pin_memory=True"));
   await problem(page).waitFor({ state: "detached" });
 }
 
@@ -130,8 +130,13 @@ async function loadEvidence(page: Page, file: string): Promise<void> {
   // Away from the status, whose hover would cover what is told.
   await page.locator(".editor-instance .view-lines").hover({ position: { x: 500, y: 20 } });
   await choose(page, "trainlint: Load Evidence");
+  // The dialog takes the place of the palette, in the same widget: what is typed before would be lost.
+  const folder = path.dirname(file);
   const input = page.locator(".quick-input-widget .quick-input-box input");
-  await input.fill(path.join(path.dirname(file), "probe.json"));
+  await until("the dialog", async () => (await input.inputValue()).startsWith(path.dirname(folder)));
+  const evidence = path.join(folder, "probe.json");
+  await input.fill(evidence);
+  await until("the path in the dialog", async () => (await input.inputValue()) === evidence);
   await page.keyboard.press("Enter");
   await notification(page, "bottleneck: data (61 %)").waitFor();
   await page.locator(".editor-instance .view-line", { hasText: "12.3 ms/step" }).waitFor();
@@ -153,7 +158,7 @@ function report(page: Page): FrameLocator {
 async function choose(page: Page, command: string): Promise<void> {
   await page.keyboard.press("F1");
   await page.locator(".quick-input-widget .quick-input-box input").fill(`>${command}`);
-  await row(page, command).waitFor();
+  await page.locator(".quick-input-list .monaco-list-row.focused", { hasText: command }).waitFor();
   await page.keyboard.press("Enter");
 }
 
@@ -174,9 +179,9 @@ function row(page: Page, text: string): Locator {
   return page.locator(".quick-input-list .monaco-list-row", { hasText: text }).first();
 }
 
-async function until(what: string, holds: () => boolean): Promise<void> {
+async function until(what: string, holds: () => Promise<boolean>): Promise<void> {
   const limit = Date.now() + LIMIT_MS;
-  while (!holds()) {
+  while (!(await holds())) {
     if (Date.now() > limit) {
       throw new Error(`waited in vain for ${what}`);
     }
