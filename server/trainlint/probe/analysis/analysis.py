@@ -23,6 +23,7 @@ from trainlint.probe.analysis import (
 from trainlint.probe.analysis.diagnosis import Findings, diagnose
 from trainlint.probe.analysis.loaders import TrainingLoader, training_loaders
 from trainlint.probe.analysis.observed import Observed, whole
+from trainlint.probe.analysis.percentile import percentile
 from trainlint.probe.analysis.ran import lines_that_ran
 from trainlint.probe.analysis.shares import DATA, CycleParts, Parts, added, parts_by_cycle, shares_of
 from trainlint.probe.analysis.steps import RankSteps
@@ -212,7 +213,7 @@ class _Analysis:
             measured=steps.count,
             warmup=steps.warmup,
             median_s=steps.median_s,
-            p90_s=gpu.percentile(durations, 0.9) if durations else None,
+            p90_s=percentile(durations, 90) if durations else None,
             mean_s=mean,
             samples_per_s=samples * self.observed.world_size / mean if samples is not None and mean else None,
             tokens_per_s=self.tokens.per_s if self.tokens is not None else None,

@@ -12,11 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 from trainlint.agent import records
 from trainlint.probe import thresholds
 from trainlint.probe.analysis.observed import Observed
+from trainlint.probe.analysis.percentile import percentile
 from trainlint.probe.analysis.steps import Phases, Spans
 from trainlint.probe.measured import GpuPoint, GpuUse
 from trainlint.probe.recording import GpuDevice, GpuSample
-
-TENTH = 0.1
 
 
 def gpu_uses(observed: Observed) -> tuple[list[GpuUse], dict[str, str]]:
@@ -93,7 +92,7 @@ def _use(device: GpuDevice, samples: Sequence[GpuSample]) -> GpuUse:
     return GpuUse(
         index=device.index,
         util_mean=statistics.fmean(util) if util else None,
-        util_p10=percentile(util, TENTH) if util else None,
+        util_p10=percentile(util, 10) if util else None,
         memory_peak_bytes=int(max(memory)) if memory else None,
         power_mean_w=power,
         power_share=power / limit if power is not None and limit else None,
@@ -118,9 +117,3 @@ def _known(samples: Iterable[GpuSample], metric: Callable[[GpuSample], float | N
 
 def _mean(values: Sequence[float]) -> float | None:
     return statistics.fmean(values) if values else None
-
-
-def percentile(values: Sequence[float], share: float) -> float:
-    """The value that this share of the values does not exceed (nearest rank)."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, max(0, round(share * len(ordered) + 0.5) - 1))]

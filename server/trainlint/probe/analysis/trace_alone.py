@@ -14,7 +14,7 @@ from pathlib import Path
 from trainlint.probe import thresholds
 from trainlint.probe.analysis import cpu, traced
 from trainlint.probe.analysis.diagnosis import Findings, diagnose
-from trainlint.probe.analysis.gpu import percentile
+from trainlint.probe.analysis.percentile import percentile
 from trainlint.probe.evidence import Evidence, RankEvidence
 from trainlint.probe.measured import (
     Environment,
@@ -161,7 +161,7 @@ class _TraceAlone:
             measured=steps.count,
             warmup=0,
             median_s=steps.median_s,
-            p90_s=percentile(steps.durations_s, 0.9) if steps.count else None,
+            p90_s=percentile(steps.durations_s, 90) if steps.count else None,
             mean_s=self._step_s or None,
             label=_LABELS[steps.source],
         )
