@@ -47,6 +47,8 @@ class MadeProcess:
     seconds: Mapping[str, float] = field(default_factory=lambda: SECONDS)
     queue: float = -1.0
     """Batches that stand ready before each `N`."""
+    devices: list[dict[str, object]] = field(default_factory=list)
+    """As torch names them."""
     capacity: int = records.CAPACITY
     names: dict[str, int] = field(default_factory=dict)
     notes: list[dict[str, object]] = field(default_factory=list)
@@ -56,7 +58,7 @@ class MadeProcess:
         self.note("process", pid=self.pid, parent=self.parent, python="3.11.7", started_as="run")
         self.note("role", role=self.role, rank=self.rank, world_size=self.world_size)
         if self.role == "rank":
-            self.note("torch", version="2.13.0", cuda=None, devices=[])
+            self.note("torch", version="2.13.0", cuda=None, devices=self.devices)
             self.note("loader", name=self.name(LOADER), line=f"{TRAIN}:5", workers=self.workers, batch_size=8)
 
     def note(self, note: str, **fields: object) -> None:

@@ -12,10 +12,11 @@ from made_recordings import LOADER, TRAIN, MadeProcess
 
 from trainlint.agent import records
 from trainlint.probe.analysis import analyse
+from trainlint.probe.analysis.gpu import largest_fill
 from trainlint.probe.analysis.memory import slope
 from trainlint.probe.analysis.steps import steps_of
 from trainlint.probe.evidence import Evidence, Line
-from trainlint.probe.measured import Measured
+from trainlint.probe.measured import Gpu, GpuUse, Measured
 from trainlint.probe.recording import GpuDevice, GpuSample, JobEnd, Options, ProcessSample, SystemSample
 
 PLAIN = "N f B Oadam"
@@ -374,6 +375,38 @@ def test_a_gpu_in_the_profiler_window_does_not_count(tmp_path: Path) -> None:
         process.step(PLAIN)
     run, _ = measured(tmp_path, process, gpu=[DEVICE, *gpu_samples(100.0, 15.0)])
     assert run.gpu[0].util_mean is None
+
+
+def test_the_fullest_gpu_is_compared_with_its_own_memory() -> None:
+    unmeasured = dict.fromkeys(GpuUse.model_fields) | {"throttle_reasons": []}
+    uses = [
+        GpuUse(**unmeasured | {"index": index, "memory_peak_bytes": peak << 30}) for index, peak in ((3, 8), (1, 9))
+    ]
+    gpus = [
+        Gpu(index=index, name="GPU", memory_total_bytes=total, power_limit_w=None)
+        for index, total in ((1, 40 << 30), (2, 80 << 30), (3, 10 << 30))
+    ]
+    assert largest_fill(uses, gpus) == pytest.approx(0.8)
+    assert largest_fill(uses, []) is None
+
+
+def test_energy_of_the_profiler_window_does_not_count(tmp_path: Path) -> None:
+    process = made.rank()
+    process.train(PLAIN, warmup=4, clean=60)
+    opened = process.clock
+    for _ in range(60):
+        process.step(PLAIN)
+    closed = process.clock
+    process.phase(records.CLEAN)
+    for _ in range(60):
+        process.step(PLAIN)
+    clock, joules, samples = 100.0, 0.0, []
+    while clock < process.clock:
+        samples.append(GpuSample(clock=clock, uuid="GPU-1", energy_j=joules))
+        joules += 0.25 * (50.0 if opened <= clock < closed else 200.0)
+        clock += 0.25
+    run, _ = measured(tmp_path, process, gpu=[DEVICE, *samples])
+    assert run.gpu[0].power_mean_w == pytest.approx(200.0)
 
 
 def test_the_machine(tmp_path: Path) -> None:

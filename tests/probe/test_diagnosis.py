@@ -13,7 +13,7 @@ from trainlint.agent import records
 from trainlint.probe.analysis import analyse
 from trainlint.probe.analysis.diagnosis import Findings, diagnose
 from trainlint.probe.analysis.loaders import TrainingLoader
-from trainlint.probe.measured import GpuUse, Kernels, Shares
+from trainlint.probe.measured import Kernels, Shares
 
 NOTHING = Findings(
     regular_steps=50,
@@ -21,8 +21,7 @@ NOTHING = Findings(
     shares=Shares.model_validate(dict.fromkeys(Shares.model_fields)),
     accelerator=False,
     kernels=None,
-    gpus=(),
-    memory_total_bytes=(),
+    memory_fill=None,
     loader=None,
     lines=(),
     straggler=None,
@@ -42,11 +41,6 @@ def shares(model: float = 0.0, **parts: float) -> Shares:
 def device(busy: float, **figures: float) -> Kernels:
     told = {"count_per_step": 900.0, "median_us": 80.0, "busy_share": busy, "memcpy_share": 0.0}
     return Kernels.model_validate(told | {"nccl_share": 0.0, "nccl_exposed_share": 0.0} | figures)
-
-
-def full(share: float) -> dict[str, Any]:
-    use = dict.fromkeys(GpuUse.model_fields) | {"index": 0, "memory_peak_bytes": int(share * 40 * GIB)}
-    return {"gpus": (GpuUse.model_validate(use | {"throttle_reasons": []}),), "memory_total_bytes": (40 * GIB,)}
 
 
 @dataclass(frozen=True)
@@ -80,8 +74,8 @@ ON_GPU = (
     Case("communicates behind its work", "compute", {"kernels": device(0.99, nccl_share=0.3), "shares": shares(0.9)}),
     Case("launches", "launch", {"kernels": IDLE, "shares": shares(0.9)}, 0.6),
     Case("launches, and idles for data besides", "launch", {"kernels": IDLE, "shares": shares(0.8, data_wait=0.1)}),
-    Case("has room", "memory", {"kernels": device(0.7), "shares": shares(0.9)} | full(0.3)),
-    Case("has no room", "balanced", {"kernels": device(0.7), "shares": shares(0.9)} | full(0.9)),
+    Case("has room", "memory", {"kernels": device(0.7), "shares": shares(0.9), "memory_fill": 0.3}),
+    Case("has no room", "balanced", {"kernels": device(0.7), "shares": shares(0.9), "memory_fill": 0.9}),
     Case("was not traced", "balanced", {"shares": shares(0.95)}),
 )
 
@@ -100,6 +94,14 @@ def test_bottleneck_on_a_gpu(case: Case) -> None:
     found = diagnose(replace(NOTHING, accelerator=True, **case.found))
     assert found.kind == case.kind
     assert case.score is None or found.score == pytest.approx(case.score)
+
+
+def test_room_is_not_known_of_a_gpu_that_only_torch_named(tmp_path: Path) -> None:
+    process = made.rank(devices=[{"index": 0, "name": "GPU", "memory_bytes": 40 * GIB}])
+    process.train("N f B . . . . Oadam")
+    run, _ = analyse(made.write(tmp_path, process))
+    assert run.bottleneck.kind == "balanced"
+    assert [gpu.memory_total_bytes for gpu in run.environment.gpus] == [40 * GIB]
 
 
 @pytest.mark.parametrize("case", [case for case in ON_GPU if "kernels" in case.found], ids=lambda case: case.behaviour)

@@ -32,7 +32,6 @@ from trainlint.probe.evidence import Evidence, Line, LoaderEvidence, RankEvidenc
 from trainlint.probe.measured import (
     Bottleneck,
     Gpu,
-    GpuUse,
     Job,
     Kernels,
     LineCost,
@@ -162,7 +161,7 @@ class _Analysis:
             cpu=machine,
             kernels=self.kernels,
             loader=self._loader_use(),
-            bottleneck=self._bottleneck(tuple(uses), tuple(one.memory_total_bytes for one in told.gpus), costs),
+            bottleneck=self._bottleneck(gpu.largest_fill(uses, told.gpus), costs),
             ranks=self._rank_uses(),
             job=Job(
                 exit_code=end.exit_code if end is not None else None,
@@ -241,9 +240,7 @@ class _Analysis:
             alone_batch_s=None, workers=self.loader.workers, queue_empty_share=self.loader.queue_empty_share
         )
 
-    def _bottleneck(
-        self, uses: tuple[GpuUse, ...], totals: tuple[int | None, ...], costs: tuple[LineCost, ...]
-    ) -> Bottleneck:
+    def _bottleneck(self, memory_fill: float | None, costs: tuple[LineCost, ...]) -> Bottleneck:
         steps = self.shown
         return diagnose(
             Findings(
@@ -252,8 +249,7 @@ class _Analysis:
                 shares=self.shares[0],
                 accelerator=self.observed.accelerator,
                 kernels=self.kernels,
-                gpus=uses,
-                memory_total_bytes=totals,
+                memory_fill=memory_fill,
                 loader=self.loader,
                 lines=costs,
                 straggler=self.straggler,

@@ -15,7 +15,7 @@ from trainlint.probe.analysis.loaders import TrainingLoader
 from trainlint.probe.analysis.ranks import OwnTime
 from trainlint.probe.device_idle import stall_that_costs, unexplained_idle
 from trainlint.probe.figures import percent
-from trainlint.probe.measured import Bottleneck, GpuUse, Kernels, LineCost, Shares
+from trainlint.probe.measured import Bottleneck, Kernels, LineCost, Shares
 from trainlint.probe.thresholds import Threshold
 
 Kind = Literal["data", "sync", "transfer", "launch", "communication", "compute", "memory", "balanced", "insufficient"]
@@ -33,9 +33,8 @@ class Findings:
     shares: Shares
     accelerator: bool
     kernels: Kernels | None
-    gpus: tuple[GpuUse, ...]
-    memory_total_bytes: tuple[int | None, ...]
-    """Of each GPU."""
+    memory_fill: float | None
+    """Peak memory of the fullest GPU, as a share of its own; None where it was not measured."""
     loader: TrainingLoader | None
     lines: tuple[LineCost, ...]
     """The dearest first."""
@@ -129,21 +128,11 @@ def _good_or_roomy(found: Findings) -> Iterator[Reason]:
     if found.kernels is not None and found.kernels.busy_share >= bound.value:
         yield Reason("compute", found.kernels.busy_share, _told("device busy", found.kernels.busy_share, bound))
         return
-    filled = largest_fill(found.gpus, found.memory_total_bytes)
+    filled = found.memory_fill
     if filled is not None and filled <= thresholds.MEMORY_HEADROOM.value and found.kernels is not None:
         why = f"peak memory is {percent(filled)} of the device's (threshold {thresholds.MEMORY_HEADROOM.text})"
         why += f", and the device is busy {percent(found.kernels.busy_share)} of the time"
         yield Reason("memory", 1.0 - found.kernels.busy_share, why)
-
-
-def largest_fill(gpus: tuple[GpuUse, ...], totals: tuple[int | None, ...]) -> float | None:
-    """Peak memory as a share of the device's, of the fullest one."""
-    known = [
-        gpu.memory_peak_bytes / total
-        for gpu, total in zip(gpus, totals, strict=True)
-        if gpu.memory_peak_bytes is not None and total
-    ]
-    return max(known, default=None)
 
 
 def _model_share(shares: Shares) -> float | None:

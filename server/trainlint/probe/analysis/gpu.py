@@ -7,14 +7,15 @@ samples say nothing, and are given as not measured. Time in the profiler window 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter
 
 from trainlint.agent import records
 from trainlint.probe import thresholds
 from trainlint.probe.analysis.observed import Observed
 from trainlint.probe.analysis.percentile import percentile
 from trainlint.probe.analysis.steps import Phases, Spans
-from trainlint.probe.measured import GpuPoint, GpuUse
+from trainlint.probe.measured import Gpu, GpuPoint, GpuUse
 from trainlint.probe.recording import GpuDevice, GpuSample
 
 
@@ -33,8 +34,19 @@ def gpu_uses(observed: Observed) -> tuple[list[GpuUse], dict[str, str]]:
                 "probe more steps"
             )
             inside = []
-        uses.append(_use(device, inside))
+        uses.append(_use(device, inside, spans))
     return uses, missing
+
+
+def largest_fill(uses: Iterable[GpuUse], gpus: Iterable[Gpu]) -> float | None:
+    """Peak memory as a share of the device's, of the fullest one; None where it was not measured."""
+    totals = {one.index: one.memory_total_bytes for one in gpus}
+    known = [
+        use.memory_peak_bytes / total
+        for use in uses
+        if use.memory_peak_bytes is not None and (total := totals.get(use.index))
+    ]
+    return max(known, default=None)
 
 
 def gpu_points(observed: Observed) -> list[GpuPoint]:
@@ -77,16 +89,21 @@ def _devices_of_job(observed: Observed) -> Sequence[GpuDevice]:
 
 def _covered(samples: Sequence[GpuSample], spans: Spans) -> float:
     """The seconds between the first and the last sample of each stretch."""
-    return sum(
-        max(clocks) - min(clocks)
-        for start, end in spans
-        if (clocks := [one.clock for one in samples if start <= one.clock < end])
-    )
+    return sum(own[-1].clock - own[0].clock for own in _by_span(samples, spans))
 
 
-def _use(device: GpuDevice, samples: Sequence[GpuSample]) -> GpuUse:
+def _by_span(samples: Sequence[GpuSample], spans: Spans) -> Iterator[list[GpuSample]]:
+    """The samples of each stretch that has any, in order."""
+    for start, end in spans:
+        own = sorted((one for one in samples if start <= one.clock < end), key=attrgetter("clock"))
+        if own:
+            yield own
+
+
+def _use(device: GpuDevice, samples: Sequence[GpuSample], spans: Spans) -> GpuUse:
+    """What the samples show, all of which lie within `spans`."""
     util = _known(samples, lambda one: one.util)
-    power = _mean_power(samples)
+    power = _mean_power(samples, spans)
     memory = _known(samples, lambda one: one.memory_used_bytes)
     limit = device.power_limit_w
     return GpuUse(
@@ -103,11 +120,17 @@ def _use(device: GpuDevice, samples: Sequence[GpuSample]) -> GpuUse:
     )
 
 
-def _mean_power(samples: Sequence[GpuSample]) -> float | None:
-    """From the energy counter where the device has one, which misses nothing between samples; else from the samples."""
-    counted = [(one.clock, one.energy_j) for one in samples if one.energy_j is not None]
-    if len(counted) > 1 and counted[-1][0] > counted[0][0] and counted[-1][1] > counted[0][1]:
-        return (counted[-1][1] - counted[0][1]) / (counted[-1][0] - counted[0][0])
+def _mean_power(samples: Sequence[GpuSample], spans: Spans) -> float | None:
+    """In watts: from the energy counter where the device has one, which misses nothing between the samples of a
+    stretch; else from the samples."""
+    joules = seconds = 0.0
+    for own in _by_span(samples, spans):
+        counted = [(one.clock, one.energy_j) for one in own if one.energy_j is not None]
+        if counted:
+            joules += counted[-1][1] - counted[0][1]
+            seconds += counted[-1][0] - counted[0][0]
+    if joules > 0 and seconds > 0:
+        return joules / seconds
     return _mean(_known(samples, lambda one: one.power_w))
 
 
