@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import compileall
 import signal
+from pathlib import Path
 
+import pytest
 from hypothesis import settings
+
+REPOSITORY = Path(__file__).parents[1]
 
 # The same examples on every run, and no limit by the clock: other work on the machine is no fault of the code.
 settings.register_profile("repeatable", deadline=None, derandomize=True)
@@ -13,3 +18,14 @@ settings.load_profile("repeatable")
 # A shell that starts a test run in the background has it ignore interrupts, and so would all programs that it starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Compile what the programs import that tests start, as pip does where it installs trainlint.
+
+    A checkout in an environment that forbids to write bytecode would else be compiled anew by each of more than a
+    thousand processes, which takes as long as all else that a short one does.
+    """
+    if not hasattr(config, "workerinput"):
+        for sources in ("server", "rules"):
+            compileall.compile_dir(REPOSITORY / sources, quiet=2)
