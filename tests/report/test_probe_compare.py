@@ -204,6 +204,16 @@ def test_lines_that_got_dearer_or_cheaper(desk: Desk, before: Any, after: Any, t
     assert told is None or told in texts[0]
 
 
+def test_rows_of_the_same_text_are_told_apart_by_their_order(desk: Desk) -> None:
+    before = [line(15.0, path=MOVED, row=5), line(5.0, path=MOVED, row=6)]
+    same = compare(result_of(desk, measured(lines=before)), result_of(desk, measured(lines=before)))
+    assert same.lines == ()
+    now = [line(15.0, path=MOVED, row=5), line(30.0, path=MOVED, row=6)]
+    (change,) = compare(result_of(desk, measured(lines=before)), result_of(desk, measured(lines=now))).lines
+    assert (change.line.row, change.earlier_ms, change.now_ms) == (6, 5.0, 30.0)
+    assert compare(result_of(desk, measured(lines=before[:1])), result_of(desk, measured(lines=now[1:]))).lines == ()
+
+
 def test_the_report_holds_the_comparison(desk: Desk) -> None:
     earlier = result_of(desk, at_speed(1.25, started="2026-11-29T05:00:00Z"))
     run = judged_run(desk)

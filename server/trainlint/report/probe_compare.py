@@ -300,8 +300,12 @@ def _line_identity(result: ProbeResult, line: LineCost) -> tuple[str, str, str, 
 
 
 def _row_identity(result: ProbeResult, filename: str, cell: int | None, row: int) -> str:
-    digest = result.row_digest(filename, row) if cell is None else None
-    return digest or f"{cell}:{row}"
+    """A row by its text, and by how many rows above it have the same."""
+    digests = result.row_digests(filename) if cell is None else ()
+    if not 0 < row <= len(digests):
+        return f"{cell}:{row}"
+    digest = digests[row - 1]
+    return f"{digest}:{digests[: row - 1].count(digest)}"
 
 
 def _interval(line: LineCost) -> tuple[float, float]:

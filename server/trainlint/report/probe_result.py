@@ -104,9 +104,13 @@ class ProbeResult(Measured, _Versioned):
             }
         )
 
+    def row_digests(self, filename: str) -> Sequence[str]:
+        """The digest of each row of a file as it was when the job ran; empty where nobody has them."""
+        return next((source.rows for source in self.sources if source.filename == filename), [])
+
     def row_digest(self, filename: str, row: int) -> str | None:
-        """The digest of a row as it was when the job ran; None where nobody has it."""
-        rows = next((source.rows for source in self.sources if source.filename == filename), [])
+        """That of one row; None where nobody has it."""
+        rows = self.row_digests(filename)
         return rows[row - 1] if 0 < row <= len(rows) else None
 
 
