@@ -118,6 +118,11 @@ class GpuTrace:
             if blocks:
                 self.synchronize()
 
+    def copy_on_device(self, us: float, size: int = 1 << 20) -> None:
+        """`Tensor.clone`: memory of the device to memory of the same device."""
+        with self.method("clone"), self.operator("aten::clone"), self.operator("aten::copy_"):
+            self._copy("Memcpy DtoD (Device -> Device)", us, size)
+
     def copy_to_host(self, us: float, size: int = 4) -> float:
         """A copy into pageable memory, whose call returns when it has ended, and the synchronization after it; return
         for how long the host waited."""

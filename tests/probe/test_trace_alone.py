@@ -12,6 +12,9 @@ from trainlint.probe.analysis import analyse_traces
 from trainlint.probe.evidence import Line
 from trainlint.probe.measured import Measured
 from trainlint.probe.traces import UnusableTraceError
+from trainlint.report.probe_result import ProbeResult
+from trainlint.report.probe_sections import kernel_facts
+from trainlint.report.view import View
 
 STEPS = 3
 SCRIPT = "def report(loss):\n    return loss.item()\n"
@@ -43,6 +46,11 @@ def hidden_communication(trace: GpuTrace) -> None:
 
 def transfer_bound(trace: GpuTrace) -> None:
     trace.copy_to_device(4000.0)
+    trace.kernel(6000.0)
+
+
+def cloning(trace: GpuTrace) -> None:
+    trace.copy_on_device(4000.0)
     trace.kernel(6000.0)
 
 
@@ -86,6 +94,7 @@ def measured(folder: Path, body: Callable[[GpuTrace], None], steps: int = STEPS,
         (communication_bound, "communication"),
         (hidden_communication, "compute"),
         (transfer_bound, "transfer"),
+        (cloning, "compute"),
         (sync_bound, "sync"),
         (data_bound, "data"),
     ],
@@ -101,6 +110,12 @@ def test_shares_add_up(body: Callable[[GpuTrace], None], tmp_path: Path) -> None
     shares = measured(tmp_path, body).shares
     assert sum(share for _, share in shares if share is not None) == pytest.approx(1.0)
     assert all(share is None or 0 <= share <= 1 for _, share in shares)
+
+
+def test_copies_within_the_device_are_no_transfers(tmp_path: Path) -> None:
+    kernels = measured(tmp_path, cloning).kernels
+    assert kernels is not None
+    assert (kernels.memcpy_share, kernels.busy_share) == (0.0, pytest.approx(1.0, abs=0.01))
 
 
 def test_what_a_trace_cannot_tell_is_named(tmp_path: Path) -> None:
@@ -146,7 +161,9 @@ def test_a_trace_without_steps_says_how_to_mark_them(tmp_path: Path) -> None:
     assert "profiler.step()" in result.bottleneck.why[0]
     assert result.environment.missing["steps"] == result.bottleneck.why[0]
     assert (result.steps.measured, result.steps.median_s, evidence.step_s) == (0, None, 0.0)
-    assert result.shares.data_wait is None and result.kernels is not None
+    assert result.shares.data_wait is None
+    assert result.kernels is not None and result.kernels.count_per_step is None
+    assert next(kernel_facts(ProbeResult.of(result, [], [], View(tmp_path)))).figure == "median 200 us"
 
 
 def test_files_that_are_no_traces_are_refused_or_named(tmp_path: Path) -> None:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.probe.kineto_traces import BASE_NANOSECONDS, GpuTrace
+from tests.probe.kineto_traces import GpuTrace
 
 from trainlint.probe.analysis import analyse_traces
+from trainlint.probe.analysis.traced import of_analysis
 from trainlint.probe.traces import UnusableTraceError, analyse, line_evidence
-from trainlint.probe.traces.reading import read
 
 STEPS = 3
 
@@ -157,8 +157,9 @@ def test_unusable_events_are_counted(tmp_path: Path) -> None:
     document = good()
     document["traceEvents"][3]["dur"] = -1
     (tmp_path / "trace.json").write_bytes(whole(document))
-    (rank,) = analyse([tmp_path / "trace.json"]).ranks
-    assert rank.skipped == 1
+    found = analyse([tmp_path / "trace.json"])
+    assert found.ranks[0].skipped == 1
+    assert of_analysis(found).missing == {"kineto": f"1 event of {tmp_path / 'trace.json'} has no usable time"}
 
 
 def test_the_order_of_events_does_not_matter(tmp_path: Path) -> None:
@@ -194,16 +195,3 @@ def test_names_with_broken_characters_are_read(tmp_path: Path) -> None:
     (tmp_path / "trace.json").write_bytes(content)
     (rank,) = analyse([tmp_path / "trace.json"]).ranks
     assert rank.main is not None and rank.main.kernels == STEPS
-
-
-def test_times_are_kept_on_the_clock_of_the_world(tmp_path: Path) -> None:
-    document = good()
-    first = min(event["ts"] for event in document["traceEvents"])
-    (tmp_path / "new.json").write_bytes(whole(document))
-    trace = read(tmp_path / "new.json")
-    assert trace.origin_unix_s is not None
-    start = min(event.start for events in trace.timed for event in events)
-    assert trace.origin_unix_s + start == pytest.approx(BASE_NANOSECONDS * 1e-9 + first * 1e-6, abs=1e-5)
-    del document["baseTimeNanoseconds"]
-    (tmp_path / "unknown.json").write_bytes(whole(document))
-    assert read(tmp_path / "unknown.json").origin_unix_s is None

@@ -124,13 +124,6 @@ def test_operators_come_from_functions_of_the_job(job: Path) -> None:
     assert {(site.path, site.function) for site in sites if site} == {(job.parent / "train.py", "report")}
 
 
-def test_the_clock_of_the_trace_is_that_of_the_world(job: Path) -> None:
-    trace = read(job)
-    assert trace.origin_unix_s is not None
-    began = trace.origin_unix_s + min(event.start for event in trace.annotations)
-    assert abs(began - job.stat().st_mtime) < 600
-
-
 @pytest.fixture(scope="module")
 def gloo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The traces of two ranks that accumulate over three micro-batches."""
@@ -144,7 +137,4 @@ def test_reductions_for_each_update_are_counted_on_gloo(reduces: str, rounds: fl
     analysis = analyse(sorted(gloo.glob(f"{reduces}-*.json.gz")))
     assert [rank.rank for rank in analysis.ranks] == [0, 1]
     for rank in analysis.ranks:
-        assert rank.backend == "gloo"
         assert (rank.updates, rank.reductions_per_update) == (STEPS, rounds)
-        assert {one.name for one in rank.collectives} == {"all_reduce"}
-        assert sum(one.count for one in rank.collectives) == STEPS * rounds

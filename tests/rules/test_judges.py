@@ -140,8 +140,15 @@ SYNC_COUNTS = (
 )
 
 COPIES = (
-    Case("TL209", "copies that take 5 % of the step", measured(copies={FIRST: Copies(1, 0.005, 4e6, True)}), CONFIRMED),
-    Case("TL209", "copies that take 0.1 % of the step", measured(copies={FIRST: Copies(1, 1e-4, 4, True)}), REFUTED),
+    Case(
+        "TL209",
+        "copies that take 5 % of the step",
+        measured(copies={FIRST: Copies(1, 0.005, pageable=True)}),
+        CONFIRMED,
+    ),
+    Case(
+        "TL209", "copies that take 0.1 % of the step", measured(copies={FIRST: Copies(1, 1e-4, pageable=True)}), REFUTED
+    ),
     Case("TL209", "a factory that did not run", measured(ran=DID_NOT_RUN), NOT_EXERCISED),
     Case("TL209", "a factory that ran without a GPU trace", measured(ran=RAN), INCONCLUSIVE),
 )
@@ -344,7 +351,7 @@ def test_a_verdict_shows_its_figures_or_says_what_would_settle_it(case: Case) ->
 
 
 def test_a_confirmed_cost_is_told_in_milliseconds_and_as_a_share_with_its_threshold() -> None:
-    case = Case("TL209", "", measured(copies={FIRST: Copies(2.0, 0.005, 4e6, True)}), CONFIRMED)
+    case = Case("TL209", "", measured(copies={FIRST: Copies(2.0, 0.005, pageable=True)}), CONFIRMED)
     verdict = verdict_on(case)
     assert verdict.ms_per_step == pytest.approx(5.0)
     assert verdict.share == pytest.approx(0.05)

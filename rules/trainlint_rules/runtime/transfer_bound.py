@@ -18,7 +18,8 @@ class TransferBound(RuntimeRule):
     """Copies between host and device take much of the step.
 
     ## What it does
-    Reports a run in which copies of memory take at least 20 % of the step.
+    Reports a run in which copies between host and device take at least 20 % of the step. Copies within a device do not
+    count.
 
     ## Why it is slow
     A copy from pageable memory goes through a buffer, and the host waits for it. A copy from pinned memory can run
@@ -40,7 +41,7 @@ class TransferBound(RuntimeRule):
     There is none: what to change is in the code that the measurements name.
 
     ## How the probe confirms it
-    By a trace of the device in the profiler window: time in copies, by kind and by the line that asked for them.
+    By a trace of the device in the profiler window: time with at least one copy between host and device.
 
     ## References
     - Article 001, "cudaMemcpyAsync above 20 %", in the list of sources (https://trainlint.readthedocs.io/en/latest/sources/).

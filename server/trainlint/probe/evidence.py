@@ -103,7 +103,6 @@ class Copies:
 
     calls_per_step: float
     seconds_per_step: float
-    bytes_per_step: float
     pageable: bool
     """Whether the host side was pageable memory, so that the copy could not overlap."""
 

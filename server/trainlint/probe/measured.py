@@ -93,10 +93,12 @@ class Cpu(Model):
 class Kernels(Model):
     """The device's work in the profiled steps."""
 
-    count_per_step: float
+    count_per_step: float | None
+    """Those that compute; None where the trace marks no steps."""
     median_us: float
     busy_share: float
     memcpy_share: float
+    """Copies between host and device."""
     nccl_share: float
     nccl_exposed_share: float
 

@@ -285,9 +285,10 @@ def kernel_facts(result: ProbeResult) -> Iterator[Fact]:
     kernels = result.kernels
     if kernels is None:
         return
-    yield Fact("kernels", f"{number(kernels.count_per_step)} per step, median {number(kernels.median_us)} us")
+    count = "" if kernels.count_per_step is None else f"{number(kernels.count_per_step)} per step, "
+    yield Fact("kernels", f"{count}median {number(kernels.median_us)} us")
     yield Fact("device busy", percent(kernels.busy_share))
-    yield Fact("copies", percent(kernels.memcpy_share))
+    yield Fact("copies between host and device", percent(kernels.memcpy_share))
     yield Fact("NCCL", f"{percent(kernels.nccl_share)}, of which nothing hides {percent(kernels.nccl_exposed_share)}")
 
 

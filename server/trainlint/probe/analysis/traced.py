@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from trainlint.probe.analysis.observed import own_code
+from trainlint.probe.figures import counted
 from trainlint.probe.measured import Kernels
 from trainlint.probe.recording import Recording
 from trainlint.probe.traces import (
@@ -54,8 +55,12 @@ def traced(recording: Recording) -> Traced:
 
 
 def of_analysis(found: TraceAnalysis) -> Traced:
-    unreadable = "; ".join(found.unreadable.values())
-    return Traced(found.ranks, {"kineto": unreadable} if unreadable else {})
+    faults = [*found.unreadable.values(), *(_skipped(rank) for rank in found.ranks if rank.skipped)]
+    return Traced(found.ranks, {"kineto": "; ".join(faults)} if faults else {})
+
+
+def _skipped(rank: RankTrace) -> str:
+    return f"{counted(rank.skipped, 'event')} of {rank.path} {'has' if rank.skipped == 1 else 'have'} no usable time"
 
 
 def kernels_of(found: Traced) -> Kernels | None:
@@ -64,12 +69,11 @@ def kernels_of(found: Traced) -> Kernels | None:
     use = rank.main if rank is not None else None
     if rank is None or use is None or use.kernel_median_us is None:
         return None
-    count = rank.per_step(use.kernels)
     return Kernels(
-        count_per_step=float(use.kernels) if count is None else count,
+        count_per_step=rank.per_step(use.kernels),
         median_us=use.kernel_median_us,
         busy_share=use.share(use.busy_s),
-        memcpy_share=use.share(use.copy_s),
+        memcpy_share=use.share(use.transfer_s),
         nccl_share=use.share(use.communication_s),
         nccl_exposed_share=use.share(use.communication_exposed_s),
     )

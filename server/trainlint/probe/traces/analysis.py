@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from trainlint.probe.traces.collectives import collectives_of, reduction_rounds
 from trainlint.probe.traces.device import device_uses, device_work
 from trainlint.probe.traces.host import host_requests
 from trainlint.probe.traces.operators import host_parts, recompilations_of
 from trainlint.probe.traces.reading import Trace, UnusableTraceError, read
+from trainlint.probe.traces.reductions import reduction_rounds
 from trainlint.probe.traces.sites import JobCode
 from trainlint.probe.traces.steps import steps_of, updates_of, window_of
 from trainlint.probe.traces.trace_analysis import RankTrace, TraceAnalysis
@@ -66,7 +66,6 @@ def _rank_trace(trace: Trace, code: JobCode) -> RankTrace:
         path=trace.path,
         rank=trace.rank,
         world_size=trace.world_size,
-        backend=trace.backend,
         devices=trace.devices,
         span_s=window[1] - window[0],
         steps=steps,
@@ -75,7 +74,6 @@ def _rank_trace(trace: Trace, code: JobCode) -> RankTrace:
         waits=requests.waits,
         copies=requests.copies,
         fills=requests.fills,
-        collectives=collectives_of(trace, window),
         reduction_rounds=reduction_rounds(trace, window),
         updates=sum(1 for update in updates_of(trace) if window[0] <= update.start < window[1]),
         parts=host_parts(trace, window, requests),

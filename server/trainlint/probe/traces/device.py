@@ -10,13 +10,15 @@ from statistics import median
 
 from trainlint.probe.traces.intervals import Span, overlap, total, union
 from trainlint.probe.traces.reading import Event, Trace, whole
-from trainlint.probe.traces.trace_analysis import CopyTotal, DeviceUse, Direction, HostMemory
+from trainlint.probe.traces.trace_analysis import DeviceUse, Direction, HostMemory
 
 _COMMUNICATES = re.compile(r"^(?:void )?(?:nccl|rccl|hccl|oneccl|msccl)", re.IGNORECASE)
 _COLLECTIVE_ARGUMENT = "Collective name"
 _COPY = re.compile(r"(HtoD|DtoH|DtoD|PtoP|HtoH)(?:.*?\((\w+) -> (\w+)\))?")
 _DIRECTIONS = {direction.value: direction for direction in Direction}
 _MTIA_DIRECTIONS = {"HOST_TO_DEVICE": Direction.TO_DEVICE, "DEVICE_TO_HOST": Direction.TO_HOST}
+TRANSFERS = frozenset({Direction.TO_DEVICE, Direction.TO_HOST})
+"""Copies between host and device; those within a device, and from one to another, are not."""
 _HOST_MEMORIES = {"Pageable": HostMemory.PAGEABLE, "Pinned": HostMemory.PINNED}
 
 
@@ -69,11 +71,6 @@ def kind_of_copy(copy: Event) -> tuple[Direction, HostMemory]:
     return _MTIA_DIRECTIONS.get(str(copy.arguments.get("direction")), Direction.OTHER), HostMemory.UNKNOWN
 
 
-def bytes_of(event: Event) -> int:
-    """How much a copy or a fill moved; 0 where the trace does not say."""
-    return max(0, whole(event.arguments, "bytes", "size") or 0)
-
-
 def _by_device(events: Iterable[Event]) -> Mapping[int, list[Event]]:
     found: dict[int, list[Event]] = defaultdict(list)
     for event in events:
@@ -89,34 +86,19 @@ def _use_of(
 ) -> DeviceUse:
     computing = [kernel for kernel in kernels if not communicates(kernel)]
     communicating = [kernel for kernel in kernels if communicates(kernel)]
-    compute, communication, copying, filling = (
+    transferring = [copy for copy in copies if kind_of_copy(copy)[0] in TRANSFERS]
+    busy, compute, communication, transfer = (
         union(((event.start, event.end) for event in events), window)
-        for events in (computing, communicating, copies, fills)
+        for events in ([*kernels, *copies, *fills], computing, communicating, transferring)
     )
     return DeviceUse(
         index=index,
         name=name,
         span_s=window[1] - window[0],
-        busy_s=total(union([*compute, *communication, *copying, *filling], window)),
-        compute_s=total(compute),
-        copy_s=total(copying),
-        fill_s=total(filling),
+        busy_s=total(busy),
+        transfer_s=total(transfer),
         communication_s=total(communication),
         communication_exposed_s=total(communication) - overlap(communication, compute),
         kernels=len(computing),
         kernel_median_us=median(kernel.seconds for kernel in computing) * 1e6 if computing else None,
-        copies=_copy_totals(copies),
-        fills=len(fills),
-        filled_bytes=sum(map(bytes_of, fills)),
     )
-
-
-def _copy_totals(copies: Iterable[Event]) -> tuple[CopyTotal, ...]:
-    kinds: dict[tuple[Direction, HostMemory], list[Event]] = defaultdict(list)
-    for copy in copies:
-        kinds[kind_of_copy(copy)].append(copy)
-    totals = [
-        CopyTotal(*kind, len(events), sum(event.seconds for event in events), sum(map(bytes_of, events)))
-        for kind, events in kinds.items()
-    ]
-    return tuple(sorted(totals, key=lambda one: -one.seconds))

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from trainlint.probe.traces.call_rows import with_rows
-from trainlint.probe.traces.device import bytes_of, kind_of_copy
+from trainlint.probe.traces.device import kind_of_copy
 from trainlint.probe.traces.intervals import Span
 from trainlint.probe.traces.reading import Event, Trace
 from trainlint.probe.traces.sites import JobCode, Origin, origins
@@ -115,23 +115,25 @@ def _site_copies(copies: Sequence[tuple[_Request, Origin]]) -> tuple[SiteCopies,
     groups: dict[tuple[CodeSite | None, str, Direction, HostMemory], list[_Request]] = defaultdict(list)
     for request, origin in copies:
         groups[origin.site, origin.operation, *kind_of_copy(request.work or request.call)].append(request)
-    found = [SiteCopies(*key, len(requests), *_cost(requests)) for key, requests in groups.items()]
+    found = [
+        SiteCopies(*key, len(requests), _device_seconds(requests), _host_seconds(requests))
+        for key, requests in groups.items()
+    ]
     return tuple(sorted(found, key=lambda copies: -copies.seconds))
 
 
-def _cost(requests: Sequence[_Request]) -> tuple[float, float, int]:
-    """Seconds on the device, seconds in the calls, and bytes."""
-    works = [request.work for request in requests if request.work]
-    host = sum(request.call.seconds for request in requests if request.call is not request.work)
-    return sum(work.seconds for work in works), host, sum(map(bytes_of, works))
+def _device_seconds(requests: Sequence[_Request]) -> float:
+    return sum(request.work.seconds for request in requests if request.work)
+
+
+def _host_seconds(requests: Sequence[_Request]) -> float:
+    """In the calls, as far as the trace holds them."""
+    return sum(request.call.seconds for request in requests if request.call is not request.work)
 
 
 def _site_fills(fills: Sequence[tuple[_Request, Origin]]) -> tuple[SiteFills, ...]:
     groups: dict[tuple[CodeSite | None, str], list[_Request]] = defaultdict(list)
     for request, origin in fills:
         groups[origin.site, origin.operation].append(request)
-    found = []
-    for (site, operation), requests in groups.items():
-        seconds, _, filled = _cost(requests)
-        found.append(SiteFills(site, operation, len(requests), seconds, filled))
+    found = [SiteFills(*key, len(requests), _device_seconds(requests)) for key, requests in groups.items()]
     return tuple(sorted(found, key=lambda one: -one.seconds))

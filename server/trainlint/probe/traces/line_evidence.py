@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from trainlint.probe.evidence import Copies, Line, Memsets, Source, SyncCount
+from trainlint.probe.traces.device import TRANSFERS
 from trainlint.probe.traces.trace_analysis import CodeSite, Direction, HostMemory, RankTrace
 
 
@@ -30,13 +31,11 @@ class _Cost:
 
     calls: float = 0.0
     seconds: float = 0.0
-    bytes: float = 0.0
     pageable_s: float = 0.0
 
     def add(self, other: _Cost, weight: float) -> None:
         self.calls += other.calls * weight
         self.seconds += other.seconds * weight
-        self.bytes += other.bytes * weight
         self.pageable_s += other.pageable_s * weight
 
 
@@ -49,7 +48,7 @@ def line_evidence(ranks: Iterable[RankTrace]) -> LineEvidence:
     return LineEvidence(
         syncs={line: SyncCount(one.calls, one.seconds, Source.KINETO) for line, one in _by_line(ranks, _waits).items()},
         copies={
-            line: Copies(one.calls, one.seconds, one.bytes, pageable=2 * one.pageable_s > one.seconds)
+            line: Copies(one.calls, one.seconds, pageable=2 * one.pageable_s > one.seconds)
             for line, one in _by_line(ranks, _copies).items()
         },
         memsets={line: Memsets(one.calls, one.seconds) for line, one in _by_line(ranks, _fills).items()},
@@ -87,11 +86,11 @@ def _copies(rank: RankTrace) -> _Costs:
     """Copies between host and device. Out of pageable memory the host copies too, and that can take longer; into it the
     call waits for all that was queued before, which counts as a wait."""
     for copies in rank.copies:
-        if copies.direction in (Direction.TO_DEVICE, Direction.TO_HOST):
+        if copies.direction in TRANSFERS:
             to_device = copies.direction is Direction.TO_DEVICE
             seconds = max(copies.seconds, copies.host_s) if to_device else copies.seconds
             pageable = seconds if copies.host_memory is HostMemory.PAGEABLE else 0.0
-            yield copies.site, _Cost(copies.count, seconds, copies.bytes, pageable)
+            yield copies.site, _Cost(copies.count, seconds, pageable)
 
 
 def _fills(rank: RankTrace) -> _Costs:

@@ -22,8 +22,6 @@ from trainlint.probe.traces.trace_analysis import TracedDevice
 _GZIP_MAGIC = b"\x1f\x8b"
 _RANK_IN_NAME = re.compile(r"rank[-_]?(\d+)", re.IGNORECASE)
 _HOUR_US = 3600e6
-_OLDEST_UNIX_US = 1e15
-"""Releases without `baseTimeNanoseconds` write times since 1970, which are longer than any machine is up."""
 
 
 class UnusableTraceError(Exception):
@@ -60,10 +58,7 @@ class Trace:
     path: Path
     rank: int | None = None
     world_size: int | None = None
-    backend: str = ""
     devices: tuple[TracedDevice, ...] = ()
-    origin_unix_s: float | None = None
-    """Seconds since 1970 at time 0 of the events; None where the file does not tell."""
     operators: list[Event] = field(default_factory=list)
     annotations: list[Event] = field(default_factory=list)
     python: list[Event] = field(default_factory=list)
@@ -118,8 +113,7 @@ def read(path: Path) -> Trace:
         _read_header(trace, document)
     if trace.rank is None and (match := _RANK_IN_NAME.search(path.name)):
         trace.rank = int(match[1])
-    origin_us = _sort_events(trace, events)
-    trace.origin_unix_s = _unix_origin(document, origin_us)
+    _sort_events(trace, events)
     if not any(trace.timed):
         raise UnusableTraceError(f"{path} is no trace of torch.profiler: it holds no event that took time")
     return trace
@@ -155,7 +149,6 @@ def _read_header(trace: Trace, document: Mapping[str, object]) -> None:
     if isinstance(distributed, dict):
         trace.rank = whole_number(distributed.get("rank"))
         trace.world_size = whole_number(distributed.get("world_size"))
-        trace.backend = str(distributed.get("backend") or "")
     devices = document.get("deviceProperties")
     if isinstance(devices, list):
         trace.devices = tuple(
@@ -165,8 +158,8 @@ def _read_header(trace: Trace, document: Mapping[str, object]) -> None:
         )
 
 
-def _sort_events(trace: Trace, events: list[object]) -> float:
-    """Put the events into the lists of `trace`, emptying `events`; return what became time 0, in the file's us."""
+def _sort_events(trace: Trace, events: list[object]) -> None:
+    """Put the events into the lists of `trace`, emptying `events`."""
     lists: dict[str, list[Event] | None] = {}
     first = next((start for one in events if (start := _start(one)) is not None), 0.0)
     origin = first // _HOUR_US * _HOUR_US
@@ -190,7 +183,6 @@ def _sort_events(trace: Trace, events: list[object]) -> float:
             trace.copies.append(event)
         elif event.name != _MTIA_WAIT:
             chosen.append(event)
-    return origin
 
 
 def _list_of(trace: Trace, category: str) -> list[Event] | None:
@@ -224,13 +216,6 @@ def _event(raw: Mapping[str, object], origin: float) -> Event | None:
     )
 
 
-def _unix_origin(document: object, origin_us: float) -> float | None:
-    base = number(document.get("baseTimeNanoseconds")) if isinstance(document, dict) else None
-    if base:
-        return base * 1e-9 + origin_us * 1e-6
-    return origin_us * 1e-6 if origin_us >= _OLDEST_UNIX_US else None
-
-
 def number(value: object) -> float | None:
     """A finite number, also one that was written as text; None for anything else."""
     if type(value) is float:  # nearly all of them
@@ -243,10 +228,10 @@ def number(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
-        number = float(value)
+        found = float(value)
     except OverflowError:
         return None
-    return number if math.isfinite(number) else None
+    return found if math.isfinite(found) else None
 
 
 def whole_number(value: object) -> int | None:

@@ -74,17 +74,6 @@ class TracedSteps:
 
 
 @dataclass(frozen=True, slots=True)
-class CopyTotal:
-    """All copies of one kind on a device."""
-
-    direction: Direction
-    host_memory: HostMemory
-    count: int
-    seconds: float
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True)
 class DeviceUse:
     """The work of one device in the traced steps. Work that runs at the same time counts once in each figure."""
 
@@ -94,19 +83,14 @@ class DeviceUse:
     """From the start of the first traced step until the device is through with the last one."""
     busy_s: float
     """Time with any work at all."""
-    compute_s: float
-    """Time with a kernel that computes, rather than communicates."""
-    copy_s: float
-    fill_s: float
+    transfer_s: float
+    """Time with a copy between host and device."""
     communication_s: float
     communication_exposed_s: float
     """Time with communication and no kernel that computes."""
     kernels: int
     """Kernels that compute."""
     kernel_median_us: float | None
-    copies: tuple[CopyTotal, ...]
-    fills: int
-    filled_bytes: int
 
     def share(self, seconds: float) -> float:
         """Seconds as a share of the traced steps' time."""
@@ -139,7 +123,6 @@ class SiteCopies:
     """On the device."""
     host_s: float
     """In the calls that issue them."""
-    bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,20 +133,6 @@ class SiteFills:
     operation: str
     count: int
     seconds: float
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Collectives:
-    """Collective operations of one kind, as the host issued them."""
-
-    name: str
-    """In the words of `torch.distributed`: `all_reduce`, `all_to_all`, `barrier`."""
-    backend: str
-    """`nccl`, `gloo`, `hccl`; empty if the trace does not say."""
-    count: int
-    host_s: float
-    """In the calls; for gloo that is the operation itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +167,6 @@ class RankTrace:
     path: Path
     rank: int | None
     world_size: int | None
-    backend: str
     devices: tuple[TracedDevice, ...]
     span_s: float
     steps: TracedSteps
@@ -209,7 +177,6 @@ class RankTrace:
     """The longest first; likewise the next ones."""
     copies: tuple[SiteCopies, ...]
     fills: tuple[SiteFills, ...]
-    collectives: tuple[Collectives, ...]
     reduction_rounds: int | None
     """Backward passes that reduced gradients over ranks; None if the trace shows neither."""
     updates: int
