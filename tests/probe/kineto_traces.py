@@ -118,6 +118,17 @@ class GpuTrace:
             if blocks:
                 self.synchronize()
 
+    def replay(self, copies: int, us: float) -> None:
+        """`CUDAGraph.replay`: one launch starts all that was recorded, here copies from pinned memory and a kernel."""
+        launch = self._call("cudaGraphLaunch", 50.0)
+        ids = {"correlation": launch, "device": self.device, "context": 1, "stream": COMPUTE_STREAM, "graph id": 1}
+        start = max(self.now, self.free[COMPUTE_STREAM])
+        works = [*[("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)")] * copies, ("kernel", "fused_kernel")]
+        for category, name in works:
+            self._event(category, name, self.device, COMPUTE_STREAM, start, us, {**ids, "bytes": 1024})
+            start += us
+        self.free[COMPUTE_STREAM] = start
+
     def copy_on_device(self, us: float, size: int = 1 << 20) -> None:
         """`Tensor.clone`: memory of the device to memory of the same device."""
         with self.method("clone"), self.operator("aten::clone"), self.operator("aten::copy_"):

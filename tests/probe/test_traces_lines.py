@@ -225,6 +225,18 @@ def test_copies_are_evidence_about_the_line_that_moves(memory: str, job: Path) -
     assert found.seconds_per_step == pytest.approx(250e-6, rel=1e-3)
 
 
+def test_the_launch_of_a_graph_is_no_copy_though_it_starts_some(job: Path) -> None:
+    def body(trace: GpuTrace) -> None:
+        with trace.function("train.py", row_of("def move"), "move"), trace.function("torch/cuda/graphs.py", 88, "to"):
+            trace.replay(copies=10, us=2.0)
+
+    rank = traced(body, job)
+    found = line_evidence([rank]).copies[Line(job / "train.py", row_of("batch.to"))]
+    assert found.calls_per_step == 10
+    assert found.seconds_per_step == pytest.approx(20e-6)
+    assert rank.parts.copy_s == 0.0
+
+
 def test_fills_are_evidence_about_the_line_that_zeroes(job: Path) -> None:
     def body(trace: GpuTrace) -> None:
         with (

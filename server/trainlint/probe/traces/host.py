@@ -24,6 +24,8 @@ from trainlint.probe.traces.trace_analysis import (
 )
 
 _WAIT = re.compile(r"synchroni[sz]e", re.IGNORECASE)
+_GRAPH_LAUNCH = re.compile(r"GraphLaunch$")
+"""One such call starts all the work of a CUDA graph, so that its time is that of no single copy."""
 _BLOCKING_COPIES = {"cudaMemcpy", "hipMemcpy", "hipMemcpyWithStream"}
 _WAIT_ON_DEVICE = "Stream Wait Event"
 """One stream waits for another; the host goes on."""
@@ -37,6 +39,11 @@ class _Request:
 
     call: Event
     work: Event | None = None
+
+    @property
+    def is_issued(self) -> bool:
+        """Whether the trace holds a call that did nothing but ask for this work."""
+        return self.work is not None and self.work is not self.call and not _GRAPH_LAUNCH.search(self.call.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +65,7 @@ def host_requests(trace: Trace, window: Span, steps: TracedSteps, code: JobCode)
     copies = [request for request in _requests(calls, trace.copies) if _starts_in(request.call, window)]
     fills = [request for request in _requests(calls, trace.fills) if _starts_in(request.call, window)]
     waits = [request for request in _waits(trace, copies) if _starts_in(request.call, window)]
+    to_device = [one for one in copies if one.work and kind_of_copy(one.work)[0] is Direction.TO_DEVICE]
     asked = [request.call for request in (*waits, *copies, *fills)]
     found = iter(with_rows(origins(trace, asked, code), steps.starts_s))
     return HostRequests(
@@ -65,14 +73,8 @@ def host_requests(trace: Trace, window: Span, steps: TracedSteps, code: JobCode)
         copies=_site_copies([(request, next(found)) for request in copies]),
         fills=_site_fills([(request, next(found)) for request in fills]),
         wait_spans=tuple((wait.call.start, wait.call.end) for wait in waits),
-        copy_spans=tuple((copy.call.start, copy.call.end) for copy in copies if _goes_to_device(copy)),
+        copy_spans=tuple((copy.call.start, copy.call.end) for copy in to_device if copy.is_issued),
     )
-
-
-def _goes_to_device(copy: _Request) -> bool:
-    """Whether a copy goes to a device, and the trace holds the call that issued it."""
-    work = copy.work
-    return work is not None and work is not copy.call and kind_of_copy(work)[0] is Direction.TO_DEVICE
 
 
 def _starts_in(event: Event, window: Span) -> bool:
@@ -127,8 +129,8 @@ def _device_seconds(requests: Sequence[_Request]) -> float:
 
 
 def _host_seconds(requests: Sequence[_Request]) -> float:
-    """In the calls, as far as the trace holds them."""
-    return sum(request.call.seconds for request in requests if request.call is not request.work)
+    """In the calls that asked for nothing else, as far as the trace holds them."""
+    return sum(request.call.seconds for request in requests if request.is_issued)
 
 
 def _site_fills(fills: Sequence[tuple[_Request, Origin]]) -> tuple[SiteFills, ...]:

@@ -122,7 +122,7 @@ class SiteCopies:
     seconds: float
     """On the device."""
     host_s: float
-    """In the calls that issue them."""
+    """In the calls that asked for a copy and nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
