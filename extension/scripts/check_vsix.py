@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import importlib.machinery
 import json
+import stat
 import subprocess
 import sys
 import tempfile
 from collections import defaultdict
 from pathlib import Path
-from zipfile import ZipFile
+from zipfile import ZipFile, ZipInfo
 
-from bundled_server import PYTHON_VERSIONS, ROOT, BundleError, Target, compiled_modules
+from bundled_server import PROGRAMS, PYTHON_VERSIONS, ROOT, BundleError, Target, compiled_modules
 
 SIZE_LIMIT = 40 * 2**20
 """Bytes. What is above has taken in something that does not belong there."""
@@ -30,11 +31,14 @@ def check_vsix(package: Path, target: Target) -> None:
             raise BundleError(f"{package} is not marked as a package for {target.name}")
         description = json.loads(archive.read("extension/bundled/bundle.json"))
         _check_files(names)
-        _check_compiled(names, description["suffixes"])
+        _check_compiled(names, description["suffixes"], description["stable_modules"])
+        _check_programs(archive, target)
         if description["suffixes"].get(_own_version()) in importlib.machinery.EXTENSION_SUFFIXES:
             with tempfile.TemporaryDirectory() as folder:
-                archive.extractall(folder)
-                _check_server(Path(folder) / "extension/bundled/launch.py", description["trainlint"])
+                _extract(archive, Path(folder))
+                bundled = Path(folder) / "extension/bundled"
+                _check_server(bundled / "launch.py", description["trainlint"])
+                _check_probe(bundled / "libs", target)
 
 
 def _check_files(names: list[str]) -> None:
@@ -52,13 +56,50 @@ def _check_files(names: list[str]) -> None:
         raise BundleError(f"the package holds what it should not: {strange[:5]}")
 
 
-def _check_compiled(names: list[str], suffixes: dict[str, str]) -> None:
-    """Each compiled module must be there for each version of Python."""
+def _check_compiled(names: list[str], suffixes: dict[str, str], stable: list[str]) -> None:
+    """Each compiled module must be there for each version of Python, or be one that serves all of them."""
     found: dict[str, set[str]] = defaultdict(set)
     for module, suffix in compiled_modules(names):
-        found[module].add(suffix)
+        if module.removeprefix("bundled/libs/") not in stable:
+            found[module].add(suffix)
     if set(suffixes) != set(PYTHON_VERSIONS) or any(ends != set(suffixes.values()) for ends in found.values()):
         raise BundleError(f"the compiled modules are not there for {', '.join(PYTHON_VERSIONS)}: {dict(found)}")
+
+
+def _check_programs(archive: ZipFile, target: Target) -> None:
+    """py-spy must be there, and be marked as a program, which the editor makes of it then."""
+    programs = [one for one in archive.infolist() if one.filename.startswith(f"extension/bundled/{PROGRAMS}/")]
+    names = {Path(one.filename).stem for one in programs}
+    if names != {"py-spy"} - target.without:
+        raise BundleError(f"the package holds the programs {sorted(names)}")
+    if not all(_mode(one) & stat.S_IXUSR for one in programs):
+        raise BundleError("py-spy is not marked as a program; build on a system whose files know what is one")
+
+
+def _mode(entry: ZipInfo) -> int:
+    return entry.external_attr >> 16
+
+
+def _extract(archive: ZipFile, folder: Path) -> None:
+    """Unpack as an editor does: files that are marked as programs become some."""
+    for entry in archive.infolist():
+        path = Path(archive.extract(entry, folder))
+        if mode := _mode(entry):
+            path.chmod(stat.S_IMODE(mode))
+
+
+def _check_probe(libraries: Path, target: Target) -> None:
+    """The libraries that a probe samples with must be imported, and py-spy run, from the package."""
+    code = "import psutil, pynvml, subprocess; from trainlint.probe.sampling.pyspy import program; "
+    code += "subprocess.run([program(), '--version'], check=True)" if "py-spy" not in target.without else ""
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {str(libraries)!r}); {code}"],
+        capture_output=True,
+        text=True,
+        timeout=START_LIMIT_S,
+    )
+    if done.returncode:
+        raise BundleError(f"the package cannot sample:\n{done.stderr.strip()}")
 
 
 def _check_server(launcher: Path, version: str) -> None:

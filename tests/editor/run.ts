@@ -67,7 +67,9 @@ async function testTrusted(python: string): Promise<Counts[]> {
 /** A probe for real: by the server of the extension, of a job in an environment that has torch and no trainlint. */
 async function testProbe(python: string): Promise<Counts> {
   step("a probe of a job");
-  const server = await start("probe", false, { TRAINLINT_TEST_PYTHON: python });
+  const environment = path.join(RUN, "torch");
+  execFileSync(python, [path.join(ROOT, "tests/editor/write_environment.py"), environment], { stdio: "inherit" });
+  const server = await start("probe", false, { TRAINLINT_TEST_PYTHON: path.join(environment, "bin/python") });
   try {
     return await takeProbe(server, writeJobFolder(path.join(WORKSPACES, "job")));
   } finally {

@@ -18,7 +18,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
-from trainlint.probe.extra import EXTRA
+from trainlint.probe.extra import EXTRA, absence_of
 from trainlint.source.system_errors import reason_of
 
 PTRACE_SCOPE = Path("/proc/sys/kernel/yama/ptrace_scope")
@@ -44,7 +44,7 @@ def program() -> Path:
     try:
         files = metadata.distribution("py-spy").files or []
     except metadata.PackageNotFoundError as error:
-        raise PySpyUnavailableError(f"py-spy is not installed: {EXTRA}") from error
+        raise PySpyUnavailableError(absence_of("py-spy")) from error
     for file in files:
         if file.name in ("py-spy", "py-spy.exe"):
             return Path(os.path.normpath(file.locate()))
