@@ -9,11 +9,14 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
+from trainlint.config.resolved import Resolved
+from trainlint.config.settings import Settings
 from trainlint.lint.finding import Finding, RuntimeFinding, Severity
 from trainlint.lint.judging import Judged, judge
 from trainlint.lint.registry import Registry, load_registry
 from trainlint.lint.result import Position, Reported
 from trainlint.lint.rule import Rule, RuntimeRule
+from trainlint.lint.selection import Selection
 from trainlint.probe.evidence import Evidence, Line, Status, SyncCount, TimedCalls, Verdict
 from trainlint.probe.measured import Bottleneck, Cpu, Environment, Job, Measured, Overhead, Overlapping, Shares, Steps
 from trainlint.semantics.context import Site
@@ -53,9 +56,13 @@ def reported(code: str, path: Path = TRAIN, row: int = 12) -> Reported:
     return Reported(finding, path, Position(row, 1), Position(row, 11), row, None)
 
 
-def judged(*findings: Reported, registry: Registry | None = None, **evidence: object) -> Judged:
+def judged(
+    *findings: Reported, registry: Registry | None = None, settings: Settings | None = None, **evidence: object
+) -> Judged:
     seen = replace(EVIDENCE, **evidence)  # type: ignore[arg-type]
-    return judge(findings, RUN, seen, registry or load_registry())
+    resolved = Resolved(settings or Settings(), {}, TRAIN.parent)
+    selection = Selection(registry or load_registry(), resolved)
+    return judge(findings, RUN, seen, selection, lambda path: selection)
 
 
 def statuses(found: Judged) -> list[Status | None]:
@@ -126,6 +133,16 @@ class WithOptions(RuntimeRule):
         yield self.shown(f"At least {self.options.values['least']}")
 
 
+class JudgedByOptions(Rule):
+    """A rule whose verdict depends on its options."""
+
+    code, name = "XX904", "judged-by-options"
+    options_model = Choice
+
+    def judge(self, finding: Finding, evidence: Evidence) -> Verdict:
+        return Verdict(Status.INCONCLUSIVE, note=f"at least {self.options.values['least']}")
+
+
 def with_rules(*rules: type[Rule]) -> Registry:
     return Registry({**load_registry().rules, **{rule.code: rule for rule in rules}}, ())
 
@@ -139,9 +156,36 @@ def test_a_defect_of_a_rule_is_reported_and_concerns_no_other() -> None:
     ]
 
 
-def test_rules_about_runs_have_their_default_options() -> None:
-    found = judged(registry=with_rules(WithOptions))
-    assert [one.message for one in found.runtime] == ["At least 3"]
+OPTIONS = {"by default": ({}, "At least 3"), "as configured": ({"least": 7}, "At least 7")}
+
+
+@pytest.mark.parametrize(("table", "message"), OPTIONS.values(), ids=OPTIONS)
+def test_rules_about_runs_have_the_options_of_the_configuration(table: dict[str, object], message: str) -> None:
+    found = judged(registry=with_rules(WithOptions), settings=Settings(rules={"with-options": table}))
+    assert [one.message for one in found.runtime] == [message]
+
+
+def test_findings_are_judged_with_the_options_of_the_configuration() -> None:
+    settings = Settings(rules={"judged-by-options": {"least": 7}})
+    (one,) = judged(reported("XX904"), registry=with_rules(JudgedByOptions), settings=settings).findings
+    assert one.verdict is not None
+    assert one.verdict.note == "at least 7"
+
+
+def test_what_the_configuration_ignores_is_not_reported_of_a_run() -> None:
+    syncs = {Line(TRAIN, 12): SyncCount(1.0, 0.02), Line(OTHER, 3): SyncCount(1.0, 0.02)}
+    registry = with_rules(WithOptions)
+    found = judged(registry=registry, syncs=syncs).runtime
+    assert [(one.code, one.path) for one in found] == [("TL910", TRAIN), ("TL910", OTHER), ("XX903", None)]
+    settings = Settings(ignore=("with-options",), per_file_ignores={"other.py": ("TL9",)})
+    assert [(one.code, one.path) for one in judged(registry=registry, syncs=syncs, settings=settings).runtime] == [
+        ("TL910", TRAIN)
+    ]
+
+
+def test_findings_about_runs_are_as_severe_as_the_configuration_says() -> None:
+    found = judged(registry=with_rules(WithOptions), settings=Settings(severity={"XX903": "hint"}))
+    assert [one.severity for one in found.runtime] == [Severity.HINT]
 
 
 @pytest.mark.parametrize(("row", "expected"), [(12, []), (13, ["TL910"])], ids=["on its line", "on another"])

@@ -153,7 +153,7 @@ class _Probe:
 
         arguments = self.arguments
         # Before the run: a wrong configuration is told at once, and the text is the one that runs.
-        found = in_script(script_of(arguments.command, self.folder))
+        found = in_script(script_of(arguments.command, self.folder), self.folder)
         try:
             if place is None:
                 raise NothingMeasuredError(self._run_plainly("; ".join(self.lines)))
@@ -209,7 +209,8 @@ class _Probe:
         run, evidence = analyse(read)
         run = _with_missing(run, read)
         if found is None:
-            found = in_script(script_of(read.manifest.command, Path(read.manifest.cwd)))
+            there = Path(read.manifest.cwd)
+            found = in_script(script_of(read.manifest.command, there), there)
         result = self._judged(run, evidence, found.with_loaded(evidence.files or ()))
         self._say_status(result, read)
         return result
@@ -228,15 +229,16 @@ class _Probe:
         except UnusableTraceError as error:
             raise NothingMeasuredError(str(error)) from error
         lines = [*evidence.syncs, *evidence.copies, *evidence.memsets]
-        found = in_script(script_of(arguments.command, self.folder)).with_loaded({line.path for line in lines})
+        found = in_script(script_of(arguments.command, self.folder), self.folder).with_loaded(
+            {line.path for line in lines}
+        )
         return self._judged(run, evidence, found)
 
     def _judged(self, run: Measured, evidence: Evidence, found: JobFindings) -> ProbeResult:
         from trainlint.lint.judging import judge
-        from trainlint.lint.registry import load_registry
         from trainlint.report.probe_result import ProbeResult
 
-        judged = judge(found.findings, run, evidence, load_registry())
+        judged = judge(found.findings, run, evidence, found.selection, found.selection_of)
         self.lines += [failure.text(False) for failure in judged.failures]
         if found.result is not None:
             self.lines += found.result.errors

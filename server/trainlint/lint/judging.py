@@ -1,15 +1,19 @@
-"""Verdicts on findings: each rule looks at what was measured, and the rules about runs report what only a run shows."""
+"""Verdicts on findings: each rule looks at what was measured, and the rules about runs report what only a run shows.
+
+The rules and their options are those of the configuration that governs the code.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from trainlint.lint.failures import Failure, guarded
 from trainlint.lint.finding import RuntimeFinding
-from trainlint.lint.registry import Registry
 from trainlint.lint.result import Reported
-from trainlint.lint.rule import Rule, RuleOptions, RuntimeRule
+from trainlint.lint.rule import RuntimeRule
+from trainlint.lint.selection import Selection
 from trainlint.probe.evidence import Evidence, Line
 from trainlint.probe.measured import Measured
 
@@ -26,53 +30,68 @@ class Judged:
     """Defects of rules, which concern no other rule."""
 
 
-def judge(findings: Sequence[Reported], run: Measured, evidence: Evidence, registry: Registry) -> Judged:
+def judge(
+    findings: Sequence[Reported],
+    run: Measured,
+    evidence: Evidence,
+    selection: Selection,
+    selection_of: Callable[[Path], Selection],
+) -> Judged:
     """Judge findings by what was measured. A finding in a file that the run did not load is left out: nothing that was
-    measured speaks about it. Where it is not known what was loaded, all are judged."""
+    measured speaks about it. Where it is not known what was loaded, all are judged.
+
+    Args:
+        findings: what the linter reports in the code of the job.
+        run: what was measured.
+        evidence: the same, by line.
+        selection: the rules, with their options, that the configuration of the job as a whole selects.
+        selection_of: those that the configuration of a file does.
+    """
     failures: list[Failure] = []
     files = evidence.files
     loaded = [one for one in findings if files is None or one.path in files]
-    judged = tuple(_judged(one, evidence, registry, failures) for one in loaded)
+    judged = tuple(_judged(one, evidence, selection_of(one.path), failures) for one in loaded)
     predicted = replace(evidence, predicted=evidence.predicted | frozenset(_flagged(findings)))
-    runtime = tuple(_runtime_findings(run, predicted, registry, failures))
+    runtime = tuple(
+        configured
+        for one in _runtime_findings(run, predicted, selection, failures)
+        if (configured := _configured(one, selection if one.path is None else selection_of(one.path))) is not None
+    )
     return Judged(judged, runtime, tuple(failures))
 
 
-def _judged(reported: Reported, evidence: Evidence, registry: Registry, failures: list[Failure]) -> Reported:
+def _judged(reported: Reported, evidence: Evidence, selection: Selection, failures: list[Failure]) -> Reported:
     finding = reported.finding
-    rule = registry.rules.get(finding.code)
+    rule = selection.rules.get(finding.code)
     if rule is None:
         return reported
     where = f"{finding.site.path}:{finding.site.row}"
     what = f"the verdict of {rule.code} {rule.name}"
-    verdict = guarded(failures, what, where, lambda: _ready(rule).judge(finding, evidence))
+    verdict = guarded(failures, what, where, lambda: selection.instance(finding.code).judge(finding, evidence))
     return replace(reported, verdict=verdict)
 
 
 def _runtime_findings(
-    run: Measured, evidence: Evidence, registry: Registry, failures: list[Failure]
+    run: Measured, evidence: Evidence, selection: Selection, failures: list[Failure]
 ) -> Iterator[RuntimeFinding]:
-    for _, rule in sorted(registry.rules.items()):
-        if issubclass(rule, RuntimeRule):
-            yield from _measured_by(rule, run, evidence, failures)
+    for code, rule in sorted(selection.rules.items()):
+        made = selection.instance(code)
+        if isinstance(made, RuntimeRule):
+            yield from _measured_by(made, f"{code} {rule.name}", run, evidence, failures)
 
 
 def _measured_by(
-    rule: type[RuntimeRule], run: Measured, evidence: Evidence, failures: list[Failure]
+    rule: RuntimeRule, what: str, run: Measured, evidence: Evidence, failures: list[Failure]
 ) -> Sequence[RuntimeFinding]:
-    def found() -> list[RuntimeFinding]:
-        made = _ready(rule)
-        return list(made.measured(run, evidence)) if isinstance(made, RuntimeRule) else []
-
-    return guarded(failures, f"{rule.code} {rule.name}", "the run", found) or ()
+    return guarded(failures, what, "the run", lambda: list(rule.measured(run, evidence))) or ()
 
 
-def _ready(rule: type[Rule]) -> Rule:
-    """The rule, with the options that hold where nothing is configured."""
-    made = rule()
-    if rule.options_model is not None:
-        made.options = RuleOptions(rule.options_model().model_dump())
-    return made
+def _configured(found: RuntimeFinding, selection: Selection) -> RuntimeFinding | None:
+    """The finding as the configuration of its file has it; None where that leaves it out."""
+    codes = selection.rules if found.path is None else selection.codes(found.path)
+    if found.code not in codes:
+        return None
+    return replace(found, severity=selection.severity(found.code, found.severity))
 
 
 def _flagged(findings: Iterable[Reported]) -> Iterator[Line]:
