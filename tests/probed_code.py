@@ -8,7 +8,6 @@ from pathlib import Path
 
 from trainlint.lint.check_options import CheckOptions
 from trainlint.lint.engine import check
-from trainlint.probe.evidence import Measurement, Source, Status, Verdict
 from trainlint.probe.measured import (
     Bottleneck,
     Cpu,
@@ -20,6 +19,7 @@ from trainlint.probe.measured import (
     Shares,
     Steps,
 )
+from trainlint.probe.verdict import Measurement, Source, Status, Verdict
 from trainlint.report.json_model import FindingJson
 from trainlint.report.probe_result import ProbeResult, SourceJson
 from trainlint.report.view import View

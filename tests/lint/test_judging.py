@@ -17,8 +17,9 @@ from trainlint.lint.registry import Registry, load_registry
 from trainlint.lint.result import Position, Reported
 from trainlint.lint.rule import Rule, RuntimeRule
 from trainlint.lint.selection import Selection
-from trainlint.probe.evidence import Evidence, Line, Status, SyncCount, TimedCalls, Verdict
+from trainlint.probe.evidence import Evidence, Line, SyncCount, TimedCalls
 from trainlint.probe.measured import Bottleneck, Cpu, Environment, Job, Measured, Overhead, Overlapping, Shares, Steps
+from trainlint.probe.verdict import Status, Verdict
 from trainlint.semantics.context import Site
 from trainlint.semantics.vocabulary import Confidence
 

@@ -11,8 +11,8 @@ from programs import QUIET_UTILS, TRAIN
 from pygls.exceptions import JsonRpcException
 from tests.probed_code import CONFIRMED, INCONCLUSIVE, NOT_EXERCISED, REFUTED, result_of, write_result
 
-from trainlint.probe.evidence import Verdict
 from trainlint.probe.measured import LineCost
+from trainlint.probe.verdict import Verdict
 
 FILES = {"train.py": TRAIN, "utils.py": QUIET_UTILS}
 LOADER, SYNC = 9, 17

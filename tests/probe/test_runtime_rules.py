@@ -12,7 +12,7 @@ import pytest
 from trainlint.lint.finding import RuntimeFinding
 from trainlint.lint.registry import load_registry
 from trainlint.lint.rule import RuntimeRule
-from trainlint.probe.evidence import Barrier, Evidence, Line, MemoryPeak, Source, SyncCount
+from trainlint.probe.evidence import Barrier, Evidence, Line, MemoryPeak, SyncCount
 from trainlint.probe.measured import (
     Bottleneck,
     Cpu,
@@ -29,6 +29,7 @@ from trainlint.probe.measured import (
     Shares,
     Steps,
 )
+from trainlint.probe.verdict import Source
 
 RULES = {code: rule for code, rule in load_registry().rules.items() if issubclass(rule, RuntimeRule)}
 LINE, OTHER = Line(Path("/project/train.py"), 12), Line(Path("/project/train.py"), 40)

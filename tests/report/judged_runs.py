@@ -10,7 +10,6 @@ from desk import Desk
 
 from trainlint.lint.finding import RuntimeFinding, Severity
 from trainlint.lint.result import Reported
-from trainlint.probe.evidence import Measurement, Source, Status, Verdict
 from trainlint.probe.measured import (
     Bottleneck,
     Cpu,
@@ -30,6 +29,7 @@ from trainlint.probe.measured import (
     StepPoint,
     Steps,
 )
+from trainlint.probe.verdict import Measurement, Source, Status, Verdict
 from trainlint.report.probe_result import ProbeResult
 from trainlint.report.sources import Sources
 from trainlint.report.view import View

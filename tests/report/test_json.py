@@ -9,7 +9,7 @@ import pytest
 from desk import Desk
 
 from trainlint.fixes.recipe import Applicability, Fix, ReplaceExpression
-from trainlint.probe.evidence import Measurement, Source, Status, Verdict
+from trainlint.probe.verdict import Measurement, Source, Status, Verdict
 from trainlint.report.json_model import FindingJson
 from trainlint.report.view import View
 from trainlint.semantics.context import Site

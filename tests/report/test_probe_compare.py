@@ -22,8 +22,8 @@ from judged_runs import (
     timeline,
 )
 
-from trainlint.probe.evidence import Status
 from trainlint.probe.measured import Measured
+from trainlint.probe.verdict import Status
 from trainlint.report.probe_compare import compare, script_of
 from trainlint.report.probe_conditions import Confirmed, Regression, fail_condition, outcome
 from trainlint.report.probe_result import ProbeResult

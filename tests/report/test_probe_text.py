@@ -21,8 +21,8 @@ from judged_runs import (
     on_gpus,
 )
 
-from trainlint.probe.evidence import Verdict
 from trainlint.probe.measured import Bottleneck, Cpu, LineCost, Overhead, Overlapping, Shares, Steps
+from trainlint.probe.verdict import Verdict
 from trainlint.report.probe_sections import LONGEST_LIST
 from trainlint.report.probe_text import render_text
 from trainlint.report.sources import Sources

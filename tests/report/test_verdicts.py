@@ -11,7 +11,7 @@ from desk import Desk
 from judged_runs import CONFIRMED, INCONCLUSIVE, NOT_EXERCISED, REFUTED
 
 from trainlint.lint.finding import Severity
-from trainlint.probe.evidence import Status, Verdict
+from trainlint.probe.verdict import Status, Verdict
 from trainlint.report.verdicts import phrase
 
 

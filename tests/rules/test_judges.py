@@ -17,11 +17,10 @@ from trainlint.probe.evidence import (
     Memsets,
     RankEvidence,
     StackSamples,
-    Status,
     SyncCount,
     TimedCalls,
-    Verdict,
 )
+from trainlint.probe.verdict import Status, Verdict
 from trainlint.semantics.context import Site
 from trainlint.semantics.vocabulary import Confidence
 

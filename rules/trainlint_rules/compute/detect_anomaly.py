@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from trainlint.fixes.recipe import Applicability, EnsureImport, Fix, ReplaceExpression, SetArgument
 from trainlint.lint.finding import Family, Finding
 from trainlint.lint.rule import Rule, invalid, quote, valid
-from trainlint.probe.evidence import Evidence, Source, Verdict, judge_share
+from trainlint.probe.evidence import Evidence
+from trainlint.probe.judges import judge_share
+from trainlint.probe.verdict import Source, Verdict
 from trainlint.semantics.project import Call, Project
 from trainlint.semantics.vocabulary import GuardKind, Region
 

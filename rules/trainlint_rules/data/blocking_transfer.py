@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from trainlint.fixes.recipe import Applicability, Fix, SetArgument
 from trainlint.lint.finding import Family, Finding, RelatedSite
 from trainlint.lint.rule import Rule, invalid, quote, valid
-from trainlint.probe.evidence import Evidence, Verdict, judge_copies
+from trainlint.probe.evidence import Evidence
+from trainlint.probe.judges import judge_copies
+from trainlint.probe.verdict import Verdict
 from trainlint.semantics.project import Project, Transfer
 from trainlint.semantics.vocabulary import Confidence, GuardKind, Known, Place
 

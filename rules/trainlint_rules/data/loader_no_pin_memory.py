@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from trainlint.fixes.recipe import Applicability, EnsureImport, Fix, SetArgument
 from trainlint.lint.finding import Family, Finding, RelatedSite
 from trainlint.lint.rule import Rule, invalid, quote, valid
-from trainlint.probe.evidence import Evidence, Verdict, judge_pageable_copies
+from trainlint.probe.evidence import Evidence
+from trainlint.probe.judges import judge_pageable_copies
+from trainlint.probe.verdict import Verdict
 from trainlint.semantics.project import Loader, Project
 from trainlint.semantics.vocabulary import Framework, GuardKind, Known, Place
 

@@ -6,7 +6,9 @@ from trainlint.fixes.recipe import Applicability, Fix
 from trainlint.lint.finding import Family, Finding, RelatedSite
 from trainlint.lint.rule import Rule, invalid, valid
 from trainlint.probe import thresholds
-from trainlint.probe.evidence import Evidence, Measurement, Source, Verdict, judge_condition
+from trainlint.probe.evidence import Evidence
+from trainlint.probe.judges import judge_condition
+from trainlint.probe.verdict import Measurement, Source, Verdict
 from trainlint.semantics.project import Project, StepLoop
 from trainlint.semantics.vocabulary import Confidence, Framework, Known
 

@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from trainlint.fixes.recipe import Applicability, Fix, RemoveArgument, SetArgument
 from trainlint.lint.finding import Family, Finding
 from trainlint.lint.rule import Rule, invalid, quote, valid
-from trainlint.probe.evidence import Evidence, Measurement, Source, Verdict, judge_condition
+from trainlint.probe.evidence import Evidence
+from trainlint.probe.judges import judge_condition
+from trainlint.probe.verdict import Measurement, Source, Verdict
 from trainlint.semantics.project import Call, Project, Wrapping
 from trainlint.semantics.vocabulary import Confidence, Known
 

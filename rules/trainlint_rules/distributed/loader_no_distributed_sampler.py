@@ -14,7 +14,9 @@ from trainlint.fixes.recipe import (
 from trainlint.lint.finding import Family, Finding, RelatedSite
 from trainlint.lint.rule import Rule, invalid, quote, valid
 from trainlint.probe import thresholds
-from trainlint.probe.evidence import Evidence, Measurement, RankEvidence, Source, Verdict, judge_condition
+from trainlint.probe.evidence import Evidence, RankEvidence
+from trainlint.probe.judges import judge_condition
+from trainlint.probe.verdict import Measurement, Source, Verdict
 from trainlint.semantics.project import DatasetKind, Loader, Project
 from trainlint.semantics.values import NONE
 from trainlint.semantics.vocabulary import Confidence, Framework, GuardKind, Known, Region

@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from trainlint.fixes.recipe import Applicability, Fix, InsertAtStartOfLoop
 from trainlint.lint.finding import Family, Finding, RelatedSite
 from trainlint.lint.rule import Rule, invalid, valid
-from trainlint.probe.evidence import Evidence, Measurement, Source, Verdict, judge_condition
+from trainlint.probe.evidence import Evidence
+from trainlint.probe.judges import judge_condition
+from trainlint.probe.verdict import Measurement, Source, Verdict
 from trainlint.semantics.project import Loader, Project, Sampler
 from trainlint.semantics.vocabulary import Framework, Known, Region
 

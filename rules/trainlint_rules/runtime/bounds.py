@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainlint.probe.evidence import Measurement, Source
 from trainlint.probe.thresholds import Threshold
+from trainlint.probe.verdict import Measurement, Source
 
 if TYPE_CHECKING:
     from trainlint.probe.measured import Measured

@@ -7,8 +7,9 @@ from trainlint.lint.finding import RuntimeFinding
 from trainlint.lint.rule import RuntimeRule
 from trainlint.probe import thresholds
 from trainlint.probe.device_idle import unexplained_idle
-from trainlint.probe.evidence import Evidence, Source
+from trainlint.probe.evidence import Evidence
 from trainlint.probe.figures import percent
+from trainlint.probe.verdict import Source
 from trainlint_rules.runtime.bounds import measured_enough, reached, undercut
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 from trainlint.lint.finding import RuntimeFinding, Severity
 from trainlint.lint.rule import RuntimeRule
 from trainlint.probe import thresholds
-from trainlint.probe.evidence import Evidence, Source
+from trainlint.probe.evidence import Evidence
+from trainlint.probe.verdict import Source
 from trainlint_rules.runtime.bounds import reached
 
 if TYPE_CHECKING:

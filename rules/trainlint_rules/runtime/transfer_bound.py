@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 from trainlint.lint.finding import RuntimeFinding
 from trainlint.lint.rule import RuntimeRule
 from trainlint.probe import thresholds
-from trainlint.probe.evidence import Evidence, Source
+from trainlint.probe.evidence import Evidence
 from trainlint.probe.figures import percent
+from trainlint.probe.verdict import Source
 from trainlint_rules.runtime.bounds import measured_enough, reached
 
 if TYPE_CHECKING:

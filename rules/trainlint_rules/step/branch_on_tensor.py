@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from trainlint.fixes.recipe import Applicability, Fix
 from trainlint.lint.finding import Family, Finding
 from trainlint.lint.rule import Rule, invalid, quote, valid
-from trainlint.probe.evidence import Evidence, Verdict, judge_syncs
+from trainlint.probe.evidence import Evidence
+from trainlint.probe.judges import judge_syncs
+from trainlint.probe.verdict import Verdict
 from trainlint.semantics.project import Project, SyncKind
 from trainlint.semantics.vocabulary import Confidence, GuardKind
 

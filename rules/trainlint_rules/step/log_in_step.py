@@ -6,7 +6,9 @@ from dataclasses import replace
 from trainlint.fixes.recipe import Applicability, Fix, SetArgument
 from trainlint.lint.finding import Family, Finding
 from trainlint.lint.rule import Rule, invalid, quote, valid
-from trainlint.probe.evidence import Evidence, Verdict, judge_calls
+from trainlint.probe.evidence import Evidence
+from trainlint.probe.judges import judge_calls
+from trainlint.probe.verdict import Verdict
 from trainlint.semantics.project import Project, Report, ReportKind
 from trainlint.semantics.vocabulary import Confidence, Framework
 from trainlint_rules.step.interval_guard import INTERVAL, OwnIntervals, report_at_interval

@@ -6,7 +6,9 @@ from trainlint.fixes.recipe import Applicability, Fix, ReplaceExpression
 from trainlint.lint.finding import Family, Finding
 from trainlint.lint.rule import Rule, invalid, quote, valid
 from trainlint.probe import thresholds
-from trainlint.probe.evidence import Evidence, Measurement, Source, Verdict, judge_condition
+from trainlint.probe.evidence import Evidence
+from trainlint.probe.judges import judge_condition
+from trainlint.probe.verdict import Measurement, Source, Verdict
 from trainlint.semantics.project import KeptGraph, Project
 from trainlint.semantics.vocabulary import Frequency, GradMode, Region
 

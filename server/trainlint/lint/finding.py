@@ -12,7 +12,7 @@ from trainlint.semantics.context import Context, Site
 from trainlint.semantics.vocabulary import Confidence
 
 if TYPE_CHECKING:
-    from trainlint.probe.evidence import Measurement
+    from trainlint.probe.verdict import Measurement
 
 CANNOT_LINT = frozenset({"TL001", "TL002"})
 """The rules that say that a file, or a part of it, cannot be linted: always reported, and silenced by no comment."""

@@ -10,7 +10,7 @@ from trainlint.lint.finding import Finding, Severity, Tag
 from trainlint.semantics.context import Site
 
 if TYPE_CHECKING:
-    from trainlint.probe.evidence import Verdict
+    from trainlint.probe.verdict import Verdict
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -46,7 +46,7 @@ class Reported:
         severity = self.finding.severity
         if self.verdict is None:
             return severity
-        from trainlint.probe.evidence import Status
+        from trainlint.probe.verdict import Status
 
         if self.verdict.status is Status.CONFIRMED:
             return Severity(min(severity + 1, Severity.ERROR))

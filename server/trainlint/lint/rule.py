@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from trainlint.fixes.recipe import Applicability, Fix
 from trainlint.lint.finding import Family, Finding, RelatedSite, RuntimeFinding, Severity, Tag
-from trainlint.probe.evidence import Evidence, Measurement, Status, Verdict
+from trainlint.probe.evidence import Evidence
+from trainlint.probe.verdict import Measurement, Status, Verdict
 from trainlint.semantics.project import Context, NameUse, Project, Site
 from trainlint.semantics.vocabulary import Confidence
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from trainlint.lint.result import Position, Reported
-from trainlint.probe.evidence import Verdict
+from trainlint.probe.verdict import Verdict
 from trainlint.source.alignment import row_digests, rows_now
 from trainlint.source.documents import Document
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model
 
 from trainlint.lint.finding import Fix
 from trainlint.lint.result import Position, Reported
-from trainlint.probe.evidence import Measurement, Source, Status, Verdict
+from trainlint.probe.verdict import Measurement, Source, Status, Verdict
 from trainlint.report.paths import text_of
 from trainlint.report.view import View
 from trainlint.semantics.context import Context, Site

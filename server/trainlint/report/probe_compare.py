@@ -13,10 +13,10 @@ from math import hypot, sqrt
 from pathlib import PurePath
 from statistics import fmean, stdev
 
-from trainlint.probe.evidence import Status
 from trainlint.probe.figures import milliseconds, number, percent, signed_percent
 from trainlint.probe.measured import LineCost
 from trainlint.probe.thresholds import FINDING_COST
+from trainlint.probe.verdict import Status
 from trainlint.report.json_model import FindingJson
 from trainlint.report.probe_result import ProbeResult
 from trainlint.report.probe_sections import SHARE_LABELS, gpus_text, line_place, place

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trainlint.probe.evidence import Status
 from trainlint.probe.figures import percent
+from trainlint.probe.verdict import Status
 from trainlint.report.probe_compare import Comparison, rate_text, status_of
 from trainlint.report.probe_result import ProbeResult
 

@@ -15,8 +15,8 @@ from string import Template
 from typing import TYPE_CHECKING
 
 from trainlint import __version__
-from trainlint.probe.evidence import Status
 from trainlint.probe.figures import NOT_MEASURED, percent, seconds_text, signed_percent
+from trainlint.probe.verdict import Status
 from trainlint.report import probe_charts as charts
 from trainlint.report import probe_listing
 from trainlint.report import probe_sections as sections

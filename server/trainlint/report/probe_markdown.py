@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from trainlint.probe.evidence import Status
 from trainlint.probe.figures import NOT_MEASURED
+from trainlint.probe.verdict import Status
 from trainlint.report import probe_sections as sections
 from trainlint.report.json_model import FindingJson
 from trainlint.report.markdown_text import code, literal, prose

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainlint.probe.evidence import Status
 from trainlint.probe.figures import (
     NOT_MEASURED,
     adding_up,
@@ -19,6 +18,7 @@ from trainlint.probe.figures import (
     seconds_text,
 )
 from trainlint.probe.measured import GpuUse, LineCost, RankUse
+from trainlint.probe.verdict import Status
 from trainlint.report.json_model import FindingJson
 from trainlint.report.paths import shown, text_of
 from trainlint.report.probe_result import ProbeResult, RuntimeFindingJson

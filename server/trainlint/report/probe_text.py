@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from trainlint.probe.evidence import Status
+from trainlint.probe.verdict import Status
 from trainlint.report import probe_sections as sections
 from trainlint.report.json_model import FindingJson
 from trainlint.report.probe_result import ProbeResult, RuntimeFindingJson

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainlint.probe.evidence import Measurement, Status, Verdict
 from trainlint.probe.figures import in_unit, number, percent
+from trainlint.probe.verdict import Measurement, Status, Verdict
 
 ORDER = (Status.CONFIRMED, Status.INCONCLUSIVE, Status.REFUTED, Status.NOT_EXERCISED)
 """What asks for something to be done first."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from trainlint.probe.analysis.observed import Observed, listed, whole
-from trainlint.probe.evidence import Source
 from trainlint.probe.measured import Environment, Gpu
+from trainlint.probe.verdict import Source
 
 
 def environment_of(observed: Observed, missing: Mapping[str, str], *, traced: bool) -> Environment:

@@ -11,9 +11,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from trainlint.probe.evidence import Copies, Line, Memsets, Source, SyncCount
+from trainlint.probe.evidence import Copies, Line, Memsets, SyncCount
 from trainlint.probe.traces.device import TRANSFERS
 from trainlint.probe.traces.trace_analysis import CodeSite, Direction, HostMemory, RankTrace
+from trainlint.probe.verdict import Source
 
 
 @dataclass(frozen=True, slots=True)

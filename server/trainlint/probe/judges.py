@@ -1,0 +1,317 @@
+"""The usual ways from measured facts to a verdict on a finding, one for each kind of evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from trainlint.probe import thresholds
+from trainlint.probe.evidence import Evidence, StackSamples
+from trainlint.probe.verdict import Measurement, Source, Status, Verdict
+from trainlint.semantics.context import Site
+
+CONFIRMED_SHARE = thresholds.FINDING_COST.value
+"""A finding is confirmed at this share of the step, unless its rule names its own."""
+
+
+def judge_cost(
+    evidence: Evidence,
+    site: Site,
+    seconds_per_step: float | None,
+    *,
+    metric: str,
+    source: Source,
+    calls_per_step: float | None = None,
+    confirmed_share: float = CONFIRMED_SHARE,
+    unmeasured: str,
+) -> Verdict:
+    """The usual verdict: the cost of the lines at `site` against a share of the step.
+
+    `seconds_per_step` is None where the cost could not be measured; `unmeasured` says what would measure it.
+    """
+    ran = evidence.did_run(site)
+    if ran is False:
+        return Verdict(Status.NOT_EXERCISED, note="the line did not run in the measured steps")
+    if seconds_per_step is None or evidence.step_s <= 0:
+        return Verdict(Status.INCONCLUSIVE, calls_per_step=calls_per_step, note=unmeasured)
+    share = seconds_per_step / evidence.step_s
+    figure = Measurement(metric, seconds_per_step * 1e3, "ms/step", source, confirmed_share * evidence.step_s * 1e3)
+    status = Status.CONFIRMED if share >= confirmed_share else Status.REFUTED if ran else Status.INCONCLUSIVE
+    note = "" if status is not Status.INCONCLUSIVE else unmeasured
+    return Verdict(status, seconds_per_step * 1e3, share, calls_per_step, (figure,), note)
+
+
+def judge_stacks(evidence: Evidence, site: Site, *, confirmed_share: float = CONFIRMED_SHARE) -> Verdict:
+    """Judge by stack samples under the lines at `site`.
+
+    Too few samples leave an interval: a threshold within it is neither reached nor missed.
+    """
+    found = [evidence.stacks[line] for line in evidence.lines(site) if line in evidence.stacks]
+    if not found or evidence.step_s <= 0:
+        unmeasured = "no stack sample holds this line, which proves nothing; probe more steps"
+        return judge_cost(evidence, site, None, metric="stack time", source=Source.STACKS, unmeasured=unmeasured)
+    seconds = sum(sample.seconds_per_step for sample in found)
+    low, high = (sum(_bounds(sample)[end] for sample in found) for end in (0, 1))
+    if all(sample.in_workers for sample in found):
+        return _judge_worker_time(evidence, seconds, (low, high), confirmed_share)
+    threshold = confirmed_share * evidence.step_s
+    figures = (
+        Measurement("stack time", seconds * 1e3, "ms/step", Source.STACKS, threshold * 1e3),
+        *_interval_figures("stack time", low, high),
+    )
+    status, note = _by_interval(low, high, threshold)
+    return Verdict(status, seconds * 1e3, seconds / evidence.step_s, None, figures, note)
+
+
+def _bounds(sample: StackSamples) -> tuple[float, float]:
+    return sample.interval_s or (sample.seconds_per_step, sample.seconds_per_step)
+
+
+def _interval_figures(metric: str, low: float, high: float) -> tuple[Measurement, ...]:
+    """The ends of an interval; nothing where it is none."""
+    if low == high:
+        return ()
+    return (
+        Measurement(f"{metric}, at least", low * 1e3, "ms/step", Source.STACKS),
+        Measurement(f"{metric}, at most", high * 1e3, "ms/step", Source.STACKS),
+    )
+
+
+def _by_interval(low: float, high: float, threshold: float) -> tuple[Status, str]:
+    if low >= threshold:
+        return Status.CONFIRMED, ""
+    if high < threshold:
+        return Status.REFUTED, ""
+    return Status.INCONCLUSIVE, "too few stack samples to tell on which side of the threshold it is; probe more steps"
+
+
+def _judge_worker_time(
+    evidence: Evidence, seconds: float, bounds: tuple[float, float], confirmed_share: float
+) -> Verdict:
+    """Work in loader workers costs the step its part of one worker's time at most, and no more than the step waits.
+
+    The milliseconds of the verdict are the workers' own, all of them together; the share is that of the step.
+    """
+    loader = evidence.loader
+    worked = (
+        Measurement("worker time, all workers together", seconds * 1e3, "worker ms/step", Source.STACKS),
+        *_interval_figures("worker time", *bounds),
+    )
+    if loader is None:
+        note = "how long the step waits for its workers was not measured"
+        return Verdict(Status.INCONCLUSIVE, seconds * 1e3, evidence=worked, note=note)
+    workers, wait = max(loader.workers, 1), loader.data_wait_share * evidence.step_s
+    threshold = confirmed_share * evidence.step_s
+    cost = min(seconds / workers, wait)
+    figures = (
+        *worked,
+        Measurement("data wait", loader.data_wait_share, "share", Source.AGENT, confirmed_share),
+        Measurement("cost to the step, at most", cost * 1e3, "ms/step", Source.STACKS, threshold * 1e3),
+    )
+    status, note = _by_interval(min(bounds[0] / workers, wait), min(bounds[1] / workers, wait), threshold)
+    note = note or "milliseconds of the loader workers, which run beside each other and beside the step"
+    return Verdict(status, seconds * 1e3, cost / evidence.step_s, None, figures, note)
+
+
+def judge_calls(evidence: Evidence, site: Site, *, confirmed_share: float = CONFIRMED_SHARE) -> Verdict:
+    """Judge by the time spent inside the calls made from the lines at `site`."""
+    found = [evidence.calls[line] for line in evidence.lines(site) if line in evidence.calls]
+    return judge_cost(
+        evidence,
+        site,
+        sum(call.seconds_per_step for call in found) if found else None,
+        calls_per_step=sum(call.calls_per_step for call in found) if found else None,
+        metric="time in the call",
+        source=Source.AGENT,
+        unmeasured="calls from this line were not timed; probe with the agent",
+        confirmed_share=confirmed_share,
+    )
+
+
+def judge_syncs(evidence: Evidence, site: Site, *, confirmed_share: float = CONFIRMED_SHARE) -> Verdict:
+    """Judge by the host's waits for the device at the lines at `site`."""
+    found = [evidence.syncs[line] for line in evidence.lines(site) if line in evidence.syncs]
+    waits = [sync.wait_s_per_step for sync in found if sync.wait_s_per_step is not None]
+    sources = {sync.source for sync in found if sync.wait_s_per_step is not None}
+    return judge_cost(
+        evidence,
+        site,
+        sum(waits) if waits else None,
+        calls_per_step=sum(sync.calls_per_step for sync in found) if found else None,
+        metric="wait for the device",
+        source=Source.AGENT if Source.AGENT in sources else Source.KINETO,
+        unmeasured=(
+            "no wait for the device was seen at this line, which proves nothing; profile more steps: --profile-steps"
+            if evidence.accelerator
+            else "a read of a tensor costs nothing to wait for without an accelerator; probe on a GPU"
+        ),
+        confirmed_share=confirmed_share,
+    )
+
+
+def judge_copies(evidence: Evidence, site: Site, *, confirmed_share: float = CONFIRMED_SHARE) -> Verdict:
+    """Judge by the copies between host and device that the lines at `site` issue."""
+    found = [evidence.copies[line] for line in evidence.lines(site) if line in evidence.copies]
+    return judge_cost(
+        evidence,
+        site,
+        sum(copy.seconds_per_step for copy in found) if found else None,
+        calls_per_step=sum(copy.calls_per_step for copy in found) if found else None,
+        metric="copy time",
+        source=Source.KINETO,
+        unmeasured=_not_traced(evidence, "copies"),
+        confirmed_share=confirmed_share,
+    )
+
+
+def judge_memsets(evidence: Evidence, site: Site, *, confirmed_share: float = CONFIRMED_SHARE) -> Verdict:
+    """Judge by the device memory that the lines at `site` fill with a constant."""
+    found = [evidence.memsets[line] for line in evidence.lines(site) if line in evidence.memsets]
+    return judge_cost(
+        evidence,
+        site,
+        sum(fill.seconds_per_step for fill in found) if found else None,
+        calls_per_step=sum(fill.calls_per_step for fill in found) if found else None,
+        metric="memory fills",
+        source=Source.KINETO,
+        confirmed_share=confirmed_share,
+        unmeasured=_not_traced(evidence, "fills of device memory"),
+    )
+
+
+def _not_traced(evidence: Evidence, what: str) -> str:
+    if not evidence.accelerator:
+        return f"{what} are visible in a GPU trace only; probe on a GPU"
+    return f"the trace shows no {what} by this line, which proves nothing; profile more steps: --profile-steps"
+
+
+def judge_share(
+    evidence: Evidence,
+    exercised: Site | None,
+    share: float | None,
+    *,
+    metric: str,
+    source: Source,
+    confirmed_share: float = CONFIRMED_SHARE,
+    unmeasured: str,
+) -> Verdict:
+    """Judge set-up code by the share of the step that it causes elsewhere.
+
+    `exercised` is a place that runs in the measured steps whenever the set-up code matters, such as the step loop; the
+    line itself ran before them. None where no such place is known.
+    """
+    if exercised is not None and evidence.did_run(exercised) is False:
+        return Verdict(Status.NOT_EXERCISED, note="the code that it concerns did not run in the measured steps")
+    if share is None:
+        return Verdict(Status.INCONCLUSIVE, note=unmeasured)
+    figure = Measurement(metric, share, "share", source, confirmed_share)
+    status = Status.CONFIRMED if share >= confirmed_share else Status.REFUTED
+    return Verdict(status, share * evidence.step_s * 1e3, share, None, (figure,))
+
+
+def judge_condition(
+    evidence: Evidence,
+    exercised: Site | None,
+    holds: bool | None,
+    figures: tuple[Measurement, ...] = (),
+    *,
+    unmeasured: str,
+    note: str = "",
+) -> Verdict:
+    """Judge by a condition of the run that proves or disproves the finding, rather than by a cost.
+
+    `exercised` is as in `judge_share`; `holds` is None where the run does not show whether the condition holds, and
+    `unmeasured` then says what would show it. `note` explains the verdict otherwise.
+    """
+    if exercised is not None and evidence.did_run(exercised) is False:
+        return Verdict(Status.NOT_EXERCISED, note="the code that it concerns did not run in the measured steps")
+    if holds is None:
+        return Verdict(Status.INCONCLUSIVE, evidence=figures, note=unmeasured)
+    return Verdict(Status.CONFIRMED if holds else Status.REFUTED, evidence=figures, note=note)
+
+
+def judge_device_calls(evidence: Evidence, site: Site, *, confirmed_share: float = CONFIRMED_SHARE) -> Verdict:
+    """Judge calls that cost only where there is an accelerator, such as `torch.cuda.synchronize()`."""
+    if not evidence.accelerator and evidence.did_run(site) is not False:
+        return Verdict(Status.INCONCLUSIVE, note="this call waits for an accelerator, and the job had none")
+    return judge_calls(evidence, site, confirmed_share=confirmed_share)
+
+
+def judge_data_wait(evidence: Evidence, sites: Iterable[Site], *, confirmed_share: float = CONFIRMED_SHARE) -> Verdict:
+    """Judge the loader that is made or used at `sites`, without workers: by the wait of the step for its batches."""
+    loader = evidence.loader_at(sites)
+    if loader is None:
+        return Verdict(Status.INCONCLUSIVE, note=_no_loader(evidence))
+    if loader.workers > 0:
+        return Verdict(Status.REFUTED, note=f"the job's loader ran with {loader.workers} workers")
+    figures = [Measurement("data wait", loader.data_wait_share, "share", Source.AGENT, confirmed_share)]
+    if loader.alone_batch_s is not None:
+        alone, step = loader.alone_batch_s * 1e3, evidence.step_s * 1e3
+        figures.append(Measurement("loader alone", alone, "ms/batch", Source.AGENT, step))
+    status = Status.CONFIRMED if loader.data_wait_share >= confirmed_share else Status.REFUTED
+    waited = loader.data_wait_share * evidence.step_s * 1e3
+    return Verdict(status, waited, loader.data_wait_share, None, tuple(figures))
+
+
+def _no_loader(evidence: Evidence) -> str:
+    if evidence.loaders:
+        return "several loaders fed the steps, and none of them is known to be this one"
+    return "no loader delivered a batch in the measured steps, so its wait was not measured"
+
+
+def judge_pageable_copies(
+    evidence: Evidence, sites: Iterable[Site], *, confirmed_share: float = CONFIRMED_SHARE
+) -> Verdict:
+    """Judge a loader that does not pin: by the copies that move its batches at `sites`.
+
+    Copies that turn out to start in pinned memory refute the finding, whatever they cost.
+    """
+    lines = {line for site in sites for line in evidence.lines(site)}
+    found = {line: evidence.copies[line] for line in lines if line in evidence.copies}
+    if not found:
+        return Verdict(Status.INCONCLUSIVE, note="no copy of this loader's batches is in a trace; probe on a GPU")
+    if not any(copy.pageable for copy in found.values()):
+        return Verdict(Status.REFUTED, note="the copies of its batches start in pinned memory")
+    seconds = sum(copy.seconds_per_step for copy in found.values() if copy.pageable)
+    calls = sum(copy.calls_per_step for copy in found.values() if copy.pageable)
+    if evidence.step_s <= 0:
+        return Verdict(Status.INCONCLUSIVE, calls_per_step=calls, note="no step was timed")
+    share = seconds / evidence.step_s
+    figure = Measurement(
+        "pageable copies", seconds * 1e3, "ms/step", Source.KINETO, confirmed_share * evidence.step_s * 1e3
+    )
+    status = Status.CONFIRMED if share >= confirmed_share else Status.REFUTED
+    return Verdict(status, seconds * 1e3, share, calls, (figure,))
+
+
+def judge_epoch_start(
+    evidence: Evidence, sites: Iterable[Site], *, confirmed_share: float = CONFIRMED_SHARE
+) -> Verdict:
+    """Judge workers that start anew each epoch, of the loader that is made or used at `sites`: by the wait for an
+    epoch's first batch, spread over its steps."""
+    loader = evidence.loader_at(sites)
+    if loader is None:
+        return Verdict(Status.INCONCLUSIVE, note=_no_loader(evidence))
+    if loader.epoch_start_s is None:
+        return Verdict(Status.INCONCLUSIVE, note="no epoch turned in the measured steps; probe with more --steps")
+    start = Measurement("wait for an epoch's first batch", loader.epoch_start_s * 1e3, "ms", Source.AGENT)
+    if not loader.steps_per_epoch or evidence.step_s <= 0:
+        note = "the length of an epoch was not measured; probe with more --steps"
+        return Verdict(Status.INCONCLUSIVE, evidence=(start,), note=note)
+    seconds = loader.epoch_start_s / loader.steps_per_epoch
+    share = seconds / evidence.step_s
+    spread = Measurement(
+        "worker start", seconds * 1e3, "ms/step", Source.AGENT, confirmed_share * evidence.step_s * 1e3
+    )
+    status = Status.CONFIRMED if share >= confirmed_share else Status.REFUTED
+    return Verdict(status, seconds * 1e3, share, None, (start, spread))
+
+
+def judge_padding(evidence: Evidence) -> Verdict:
+    """Judge padding by the share of real tokens among all that the model was given."""
+    share = evidence.effective_token_share
+    if share is None:
+        note = "no attention mask or padding id was seen in the batches, so real tokens could not be counted"
+        return Verdict(Status.INCONCLUSIVE, note=note)
+    figure = Measurement("real tokens", share, "share", Source.AGENT, thresholds.EFFECTIVE_TOKENS.value)
+    status = Status.CONFIRMED if share <= thresholds.EFFECTIVE_TOKENS.value else Status.REFUTED
+    return Verdict(status, evidence=(figure,))
