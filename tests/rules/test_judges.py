@@ -109,6 +109,34 @@ STACK_SAMPLES = (
         measured(stacks={FIRST: StackSamples(0.05, 400, True)}),
         INCONCLUSIVE,
     ),
+    Case(
+        "TL101",
+        "time of workers beside time of the training process costs the step no more than a worker's part",
+        measured(
+            stacks={FIRST: StackSamples(0.0005, 300, False), SECOND: StackSamples(0.004, 300, True)},
+            loader=LoaderEvidence(0.4, 4),
+        ),
+        REFUTED,
+    ),
+    Case(
+        "TL101",
+        "time of workers and of the training process add up",
+        measured(
+            stacks={FIRST: StackSamples(0.0015, 300, False), SECOND: StackSamples(0.004, 300, True)},
+            loader=LoaderEvidence(0.4, 4),
+        ),
+        CONFIRMED,
+    ),
+    Case(
+        "TL101",
+        "workers of one of two loaders, of which only the lesser makes the step wait",
+        measured(
+            stacks={FIRST: StackSamples(0.05, 400, True)},
+            loader=LoaderEvidence(0.0, 4),
+            loaders=(LoaderEvidence(0.0, 4), LoaderEvidence(0.4, 4)),
+        ),
+        INCONCLUSIVE,
+    ),
     Case("TL101", "a line that did not run", measured(ran=DID_NOT_RUN), NOT_EXERCISED),
     Case("TL101", "absence from the samples proves nothing", measured(), INCONCLUSIVE),
 )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from trainlint.probe import thresholds
-from trainlint.probe.evidence import Evidence, StackSamples
+from trainlint.probe.evidence import Evidence, LoaderEvidence, StackSamples
 from trainlint.probe.verdict import Measurement, Source, Status, Verdict
 from trainlint.semantics.context import Site
 
@@ -49,67 +50,93 @@ def judge_stacks(evidence: Evidence, site: Site, *, confirmed_share: float = CON
     if not found or evidence.step_s <= 0:
         unmeasured = "no stack sample holds this line, which proves nothing; probe more steps"
         return judge_cost(evidence, site, None, metric="stack time", source=Source.STACKS, unmeasured=unmeasured)
-    seconds = sum(sample.seconds_per_step for sample in found)
-    low, high = (sum(_bounds(sample)[end] for sample in found) for end in (0, 1))
-    if all(sample.in_workers for sample in found):
-        return _judge_worker_time(evidence, seconds, (low, high), confirmed_share)
-    threshold = confirmed_share * evidence.step_s
-    figures = (
-        Measurement("stack time", seconds * 1e3, "ms/step", Source.STACKS, threshold * 1e3),
-        *_interval_figures("stack time", low, high),
-    )
-    status, note = _by_interval(low, high, threshold)
-    return Verdict(status, seconds * 1e3, seconds / evidence.step_s, None, figures, note)
+    own = [sample for sample in found if not sample.in_workers]
+    if len(own) < len(found):
+        worked = _Seconds.of(sample for sample in found if sample.in_workers)
+        return _judge_worker_time(evidence, worked, _Seconds.of(own), confirmed_share)
+    taken, threshold = _Seconds.of(own), confirmed_share * evidence.step_s
+    status, note = taken.against(threshold)
+    figures = tuple(taken.figures("stack time", "ms/step", threshold))
+    return Verdict(status, taken.value * 1e3, taken.value / evidence.step_s, None, figures, note)
 
 
-def _bounds(sample: StackSamples) -> tuple[float, float]:
-    return sample.interval_s or (sample.seconds_per_step, sample.seconds_per_step)
+@dataclass(frozen=True, slots=True)
+class _Seconds:
+    """Seconds per step by stack samples, and the ends of the interval in which the truth lies."""
+
+    low: float
+    value: float
+    high: float
+
+    @classmethod
+    def of(cls, samples: Iterable[StackSamples]) -> _Seconds:
+        """Those of several lines together."""
+        low = value = high = 0.0
+        for sample in samples:
+            bounds = sample.interval_s or (sample.seconds_per_step, sample.seconds_per_step)
+            low, value, high = low + bounds[0], value + sample.seconds_per_step, high + bounds[1]
+        return cls(low, value, high)
+
+    def __add__(self, other: _Seconds) -> _Seconds:
+        return _Seconds(self.low + other.low, self.value + other.value, self.high + other.high)
+
+    def against(self, threshold: float) -> tuple[Status, str]:
+        """The status that these seconds have, and the note that goes with it."""
+        if self.low >= threshold:
+            return Status.CONFIRMED, ""
+        if self.high < threshold:
+            return Status.REFUTED, ""
+        return Status.INCONCLUSIVE, _TOO_FEW_SAMPLES
+
+    def figures(self, metric: str, unit: str, threshold: float | None = None) -> Iterator[Measurement]:
+        """The figure, and the ends of the interval where there is one."""
+        bound = None if threshold is None else threshold * 1e3
+        yield Measurement(metric, self.value * 1e3, unit, Source.STACKS, bound)
+        if self.low < self.high:
+            yield Measurement(f"{metric}, at least", self.low * 1e3, unit, Source.STACKS)
+            yield Measurement(f"{metric}, at most", self.high * 1e3, unit, Source.STACKS)
 
 
-def _interval_figures(metric: str, low: float, high: float) -> tuple[Measurement, ...]:
-    """The ends of an interval; nothing where it is none."""
-    if low == high:
-        return ()
-    return (
-        Measurement(f"{metric}, at least", low * 1e3, "ms/step", Source.STACKS),
-        Measurement(f"{metric}, at most", high * 1e3, "ms/step", Source.STACKS),
-    )
+_TOO_FEW_SAMPLES = "too few stack samples to tell on which side of the threshold it is; probe more steps"
 
 
-def _by_interval(low: float, high: float, threshold: float) -> tuple[Status, str]:
-    if low >= threshold:
-        return Status.CONFIRMED, ""
-    if high < threshold:
-        return Status.REFUTED, ""
-    return Status.INCONCLUSIVE, "too few stack samples to tell on which side of the threshold it is; probe more steps"
-
-
-def _judge_worker_time(
-    evidence: Evidence, seconds: float, bounds: tuple[float, float], confirmed_share: float
-) -> Verdict:
-    """Work in loader workers costs the step its part of one worker's time at most, and no more than the step waits.
+def _judge_worker_time(evidence: Evidence, worked: _Seconds, own: _Seconds, confirmed_share: float) -> Verdict:
+    """Judge by what work in loader workers can cost the step, and what the training process itself does.
 
     The milliseconds of the verdict are the workers' own, all of them together; the share is that of the step.
     """
+    told = [*worked.figures("worker time, all workers together", "worker ms/step")]
+    told += own.figures("stack time", "ms/step") if own.value > 0 else ()
     loader = evidence.loader
-    worked = (
-        Measurement("worker time, all workers together", seconds * 1e3, "worker ms/step", Source.STACKS),
-        *_interval_figures("worker time", *bounds),
-    )
     if loader is None:
         note = "how long the step waits for its workers was not measured"
-        return Verdict(Status.INCONCLUSIVE, seconds * 1e3, evidence=worked, note=note)
-    workers, wait = max(loader.workers, 1), loader.data_wait_share * evidence.step_s
+        return Verdict(Status.INCONCLUSIVE, worked.value * 1e3, evidence=tuple(told), note=note)
     threshold = confirmed_share * evidence.step_s
-    cost = min(seconds / workers, wait)
-    figures = (
-        *worked,
-        Measurement("data wait", loader.data_wait_share, "share", Source.AGENT, confirmed_share),
-        Measurement("cost to the step, at most", cost * 1e3, "ms/step", Source.STACKS, threshold * 1e3),
-    )
-    status, note = _by_interval(min(bounds[0] / workers, wait), min(bounds[1] / workers, wait), threshold)
+    cost = own + _cost_to_step(evidence, worked, loader)
+    told.append(Measurement("data wait", loader.data_wait_share, "share", Source.AGENT, confirmed_share))
+    told.append(Measurement("cost to the step, at most", cost.value * 1e3, "ms/step", Source.STACKS, threshold * 1e3))
+    status, note = cost.against(threshold)
+    if status is Status.INCONCLUSIVE and len(evidence.loaders) > 1:
+        note = "several loaders fed the steps, and whose workers these are is not known"
     note = note or "milliseconds of the loader workers, which run beside each other and beside the step"
-    return Verdict(status, seconds * 1e3, cost / evidence.step_s, None, figures, note)
+    return Verdict(status, worked.value * 1e3, cost.value / evidence.step_s, None, tuple(told), note)
+
+
+def _cost_to_step(evidence: Evidence, worked: _Seconds, loader: LoaderEvidence) -> _Seconds:
+    """Work in loader workers costs the step its part of one worker's time at most, and no more than the step waits.
+
+    Whose workers they are is not known: with several loaders the cost lies between the least and the most of them.
+    """
+
+    def cost(seconds: float, fed_by: LoaderEvidence) -> float:
+        return min(seconds / max(fed_by.workers, 1), fed_by.data_wait_share * evidence.step_s)
+
+    loaders = evidence.loaders or (loader,)
+    return _Seconds(
+        low=min(cost(worked.low, one) for one in loaders),
+        value=cost(worked.value, loader),
+        high=max(cost(worked.high, one) for one in loaders),
+    )
 
 
 def judge_calls(evidence: Evidence, site: Site, *, confirmed_share: float = CONFIRMED_SHARE) -> Verdict:
