@@ -59,6 +59,8 @@ class Program(Model):
     lines: list[ExpectedLine] = []
     data_wait: bool = False
     """Whether the time from a step's end to the next batch is the wait for data alone."""
+    evaluation: bool = False
+    """Whether the time in `evaluation` is all that evaluations add to the steps."""
     samples_per_step: int | None = None
     tokens: bool = False
     own_profiler: bool = False

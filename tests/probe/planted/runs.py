@@ -136,6 +136,10 @@ def _about_shares(probed: Probed) -> Iterator[str]:
         share, known = probed.result.shares.data_wait, probed.ranks[0].data_wait_share()
         if share is None or abs(share - known) > CLOSE_SHARE:
             yield f"data wait is {share}, where the program measures {known:.3f}"
+    if probed.program.evaluation:
+        share, known = probed.result.overlapping.evaluation, probed.ranks[0].share_of("evaluation")
+        if share is None or abs(share - known) > CLOSE_SHARE:
+            yield f"evaluation is {share}, where the program measures {known:.3f}"
 
 
 # ----------------------------------------------------------------------------------------------------------- findings

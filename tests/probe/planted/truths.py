@@ -46,6 +46,16 @@ class Truth:
     def median_step_s(self) -> float:
         return statistics.median(later.start - earlier.start for earlier, later in self._pairs("step"))
 
+    def share_of(self, name: str) -> float:
+        """Of the time from the first step to the last in each stretch."""
+        inside = whole = 0.0
+        for stretch in self.stretches:
+            ends = [note.start for note in stretch if note.name == "step"]
+            if len(ends) > 1:
+                whole += ends[-1] - ends[0]
+                inside += sum(note.seconds for note in stretch if note.name == name and note.start < ends[-1])
+        return inside / whole
+
     def data_wait_share(self) -> float:
         """From the end of a step to the next batch, as a share of the time from step to step within epochs."""
         waits = whole = 0.0
