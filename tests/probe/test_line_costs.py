@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import accumulate
 from pathlib import Path
 
 import made_recordings as made
@@ -16,7 +17,7 @@ from trainlint.probe.analysis.lines import share_interval
 from trainlint.probe.evidence import Evidence, Line
 from trainlint.probe.measured import LineCost, Measured
 from trainlint.probe.model import Model
-from trainlint.probe.recording import Frame, StackSample, StackTable
+from trainlint.probe.recording import Frame, StackLook, StackSample, StackTable
 
 WORKER = "/venv/lib/python3.11/site-packages/torch/utils/data/_utils/worker.py"
 FETCH = "/venv/lib/python3.11/site-packages/torch/utils/data/_utils/fetch.py"
@@ -171,7 +172,7 @@ def test_intervals_contain_the_truth_ninety_nine_times_in_a_hundred() -> None:
         missed = 0
         for _ in range(500):
             hits = sum(chance.random() < share for _ in range(120))
-            low, high = share_interval(hits, 120)
+            low, high = share_interval(hits / 120, 120)
             missed += not low <= share <= high
         assert missed <= 15
 
@@ -186,6 +187,98 @@ def test_few_samples_have_an_interval_around_the_truth(tmp_path: Path) -> None:
     one = cost(run, 1, "stack")
     assert one.interval_ms is not None
     assert one.interval_ms[0] < 0.25 * 68 < one.interval_ms[1]
+
+
+def read_by_chance(process: MadeProcess, start: float, parts: dict[int, float], waits: Iterator[float]) -> list[Model]:
+    """What a sampler sees of a thread that spends the parts of each step in stacks: it reads after each wait, and a
+    stack counts until the next read."""
+    step_s, found, clock = sum(parts.values()), [], start
+    while clock < process.clock:
+        wait = min(next(waits), process.clock - clock)
+        place = (clock - start) % step_s
+        stack = next(one for one, end in zip(parts, accumulate(parts.values()), strict=True) if place < end)
+        found.append(StackSample(clock=clock, pid=process.pid, thread="MainThread", stack=stack, weight_s=wait))
+        clock += wait
+    return [*found, StackLook(clock=start, pid=process.pid, duration_s=process.clock - start, reads=len(found))]
+
+
+def even(chance: random.Random) -> Iterator[float]:
+    """The waits of a sampler that has a core whenever it wants one."""
+    while True:
+        yield chance.expovariate(20)
+
+
+def late(chance: random.Random) -> Iterator[float]:
+    """The waits of one that often waits for a core, and then makes up for what it missed."""
+    owed = 0.0
+    while True:
+        wait = chance.expovariate(20) - owed
+        held_up = chance.expovariate(5) if chance.random() < 0.2 else 0.0
+        owed = max(0.0, held_up - wait)
+        yield max(wait, held_up, 0.0005)
+
+
+@pytest.mark.parametrize("waits", [even, late])
+@pytest.mark.parametrize("share", [0.05, 0.3, 0.8])
+def test_a_sampler_that_reads_when_chance_has_it_is_no_surer_than_it_can_be(
+    waits: Callable[[random.Random], Iterator[float]], share: float, tmp_path: Path
+) -> None:
+    process = made.rank()
+    start = process.clock
+    process.train("N f B Oadam", warmup=0, clean=50)
+    table = [StackTable(id=row, frames=frames((TRAIN, row))) for row in (1, 2)]
+    chance, missed, trials = random.Random(3), 0, 100
+    for trial in range(trials):
+        samples = read_by_chance(process, start, {1: 0.068 * share, 2: 0.068 * (1 - share)}, waits(chance))
+        _, evidence = analyse(made.write(tmp_path / str(trial), process, stacks=[*table, *samples]))
+        seen = evidence.stacks.get(line(1))
+        if seen is None:
+            continue  # nothing is said of a line that no sample shows
+        low, high = seen.interval_s or (seen.seconds_per_step * 0.85, seen.seconds_per_step * 1.15)
+        missed += not low <= 0.068 * share <= high
+    assert missed <= 4
+
+
+def test_time_in_which_nobody_looked_is_taken_to_be_like_the_rest(tmp_path: Path) -> None:
+    process = made.rank()
+    start = process.clock
+    process.train("N f B Oadam", warmup=0, clean=50)
+    seen = list(sampled(process, start, start + 1.7, [1, 2, 2, 2], 0.01))
+    look = StackLook(clock=start, pid=process.pid, duration_s=1.7, reads=170)
+    table = [StackTable(id=row, frames=frames((TRAIN, row))) for row in (1, 2)]
+    _, evidence = analyse(made.write(tmp_path, process, stacks=[*table, *seen, look]))
+    assert evidence.stacks[line(1)].seconds_per_step == pytest.approx(0.25 * 0.068, rel=0.05)
+
+
+def test_a_worker_counts_for_as_long_as_it_lived(tmp_path: Path) -> None:
+    process = made.rank(workers=1, queue=0.0)
+    start = process.clock
+    process.train("N f B Oadam", warmup=0, clean=50)
+    worker = made.worker(process)
+    worker.note("process", clock=start)
+    worker.note("end", clock=start + 1.7)
+    table = [StackTable(id=1, frames=frames((TRAIN, 7), (FETCH, 52), (WORKER, 310)))]
+    samples = sampled(worker, start + 0.2, start + 1.7, [1], 0.01)
+    look = StackLook(clock=start + 0.2, pid=worker.pid, duration_s=1.5, reads=150)
+    _, evidence = analyse(made.write(tmp_path, process, worker, stacks=[*table, *samples, look]))
+    assert evidence.stacks[line(7)].seconds_per_step == pytest.approx(1.7 / 50, rel=0.05)
+
+
+def test_reads_that_failed_leave_room_for_what_they_would_have_shown(tmp_path: Path) -> None:
+    process = made.rank()
+    start = process.clock
+    process.train("N f B Oadam", warmup=0, clean=50)
+    table = [StackTable(id=row, frames=frames((TRAIN, row))) for row in (1, 2)]
+    widths = []
+    for failed in (0, 100):
+        samples = sampled(process, start, process.clock, [1, 2, 2, 2], 0.05)
+        look = StackLook(clock=start, pid=process.pid, duration_s=process.clock - start, reads=68, failed=failed)
+        folder = tmp_path / str(failed)
+        low, high = cost(
+            analyse(made.write(folder, process, stacks=[*table, *samples, look]))[0], 1, "stack"
+        ).interval_ms or (0, 0)
+        widths.append(high - low)
+    assert widths[1] - widths[0] == pytest.approx(100 / 168 * (68 - widths[0]), rel=0.05)
 
 
 # ---------------------------------------------------------------------------------------------------------------- ran

@@ -8,7 +8,7 @@ control                     one mapped word from the probe to the agents (trainl
 processes/PID-TIME.ring     records of a process (trainlint.agent.records)
 processes/PID-TIME.notes    what the process notes in JSON Lines
 traces/*.json.gz            Kineto traces
-samples/stacks.jsonl        `StackTable` and `StackSample` lines
+samples/stacks.jsonl        `StackTable`, `StackSample` and `StackLook` lines
 samples/system.jsonl        `SystemSample` lines
 samples/gpu.jsonl           `GpuDevice` and `GpuSample` lines
 ```
@@ -116,6 +116,19 @@ class StackSample(Model):
     weight_s: float
     """The time that the sample stands for, from `clock` on: until the thread was seen with another stack. Times of one
     thread add up to how long it was looked at."""
+
+
+class StackLook(Model):
+    """A time in which the stacks of a process were read again and again, at moments that chance chose."""
+
+    type: Literal["look"] = "look"
+    clock: float
+    pid: int
+    duration_s: float
+    reads: float
+    """About how many times: py-spy counts threads, and of the same stack on end it tells no number."""
+    failed: int = 0
+    """Reads that failed, besides; what they would have shown is not known."""
 
 
 class ProcessSample(Model):
@@ -227,6 +240,7 @@ class Recording:
     processes: tuple[ProcessRecording, ...]
     stacks: dict[int, tuple[Frame, ...]] = field(default_factory=dict)
     stack_samples: tuple[StackSample, ...] = ()
+    stack_looks: tuple[StackLook, ...] = ()
     system: tuple[SystemSample, ...] = ()
     devices: tuple[GpuDevice, ...] = ()
     gpu: tuple[GpuSample, ...] = ()
@@ -261,11 +275,15 @@ def read(folder: Path) -> Recording:
     processes = [_process(ring, broken) for ring in sorted((folder / "processes").glob("*.ring"))]
     stacks: dict[int, tuple[Frame, ...]] = {}
     stack_samples: list[StackSample] = []
-    for line in _lines(folder / "samples" / "stacks.jsonl", broken, StackTable, StackSample):
-        if isinstance(line, StackTable):
-            stacks[line.id] = tuple(line.frames)
-        elif isinstance(line, StackSample):
-            stack_samples.append(line)
+    stack_looks: list[StackLook] = []
+    for line in _lines(folder / "samples" / "stacks.jsonl", broken, StackTable, StackSample, StackLook):
+        match line:
+            case StackTable():
+                stacks[line.id] = tuple(line.frames)
+            case StackSample():
+                stack_samples.append(line)
+            case StackLook():
+                stack_looks.append(line)
     system = [
         one
         for one in _lines(folder / "samples" / "system.jsonl", broken, SystemSample)
@@ -278,6 +296,7 @@ def read(folder: Path) -> Recording:
         processes=tuple(process for process in processes if process is not None),
         stacks=stacks,
         stack_samples=tuple(stack_samples),
+        stack_looks=tuple(stack_looks),
         system=tuple(system),
         devices=tuple({one.uuid: one for one in gpu if isinstance(one, GpuDevice)}.values()),
         gpu=tuple(one for one in gpu if isinstance(one, GpuSample)),

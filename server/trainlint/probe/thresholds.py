@@ -58,7 +58,7 @@ MEMORY_GAINED = Threshold("memory that steps gain", 512, "B/step", "kMinBlockSiz
 FEWEST_STEPS = Threshold("regular steps that a diagnosis needs", 5, "steps", "ours")
 FEWEST_TRACED_STEPS = Threshold("traced steps that a diagnosis needs", 2, "steps", "ours")
 SHORTEST_GPU_SAMPLING = Threshold("sampling of a GPU's state", 5.0, "s", "NVML averages power over one second")
-EXACT_SAMPLES = Threshold("stack samples for a figure without an interval", 200, "samples", "ours")
-"""A share of about 200 samples is known within 15 %; below it, reports print the interval."""
+EXACT_WITHIN = Threshold("a figure from stack samples without an interval: known within", 0.15, "share", "ours")
+"""That takes 300 independent samples of a line that takes little of the time, and fewer of one that takes much."""
 DEVIATIONS = 2.576
 """Standard deviations on either side of 99 % of a normal distribution: how sure intervals and trends are."""

@@ -7,19 +7,21 @@ not: a line that runs every tenth step counts a tenth each.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from typing import Literal, TypeVar
 
 from trainlint.agent import records
 from trainlint.probe import thresholds
-from trainlint.probe.analysis.observed import Observed, line_of, own_code
+from trainlint.probe.analysis.observed import Observed, line_of, number, own_code
 from trainlint.probe.analysis.shares import WORKING_CALLS, call_type
 from trainlint.probe.analysis.steps import RankSteps
 from trainlint.probe.evidence import Line, StackSamples, SyncCount, TimedCalls
-from trainlint.probe.recording import Frame, Record, StackSample
-from trainlint.probe.traces.intervals import total, union
+from trainlint.probe.recording import Frame, ProcessRecording, Record, Recording, StackLook, StackSample
+from trainlint.probe.traces.intervals import Span, overlap, total, union
 from trainlint.probe.traces.sites import JobCode
 
 What = Literal["data", "stack"]
@@ -29,6 +31,8 @@ WORKER_ENTRY = "torch/utils/data/_utils/worker.py"
 """Frames outside this one are those of the process that forked the worker."""
 LOADING = "torch/utils/data/"
 MAIN_THREAD = "MainThread"
+FEW_RUNS = 20
+"""As many runs of samples tell by themselves how much they differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +137,7 @@ def sampled_lines(observed: Observed) -> dict[Line, SampledLine]:
     spans = {steps.process.pid: observed.clean_spans(steps) for steps in observed.timed}
     code = _OwnCode(own_code(observed.recording))
     threads: dict[tuple[int, bool], _Thread] = {}
-    for sample in observed.recording.stack_samples:
+    for sample in sorted(observed.recording.stack_samples, key=attrgetter("pid", "clock")):
         steps = ranks.get(sample.pid) or owners.get(sample.pid)
         if steps is None or sample.thread != MAIN_THREAD or sample.clock not in spans[steps.process.pid]:
             continue
@@ -141,20 +145,68 @@ def sampled_lines(observed: Observed) -> dict[Line, SampledLine]:
         thread = threads.setdefault((steps.process.pid, in_workers), _Thread(len(steps.cycles), in_workers, code))
         thread.add(sample, observed.recording.stacks.get(sample.stack, ()))
     found: dict[Line, SampledLine] = {}
-    for thread in threads.values():
-        for line, sampled in thread.lines():
+    for (pid, in_workers), thread in threads.items():
+        pids = {worker for worker, steps in owners.items() if steps.process.pid == pid} if in_workers else {pid}
+        for line, sampled in thread.lines(_seen(observed.recording, pids, list(spans[pid]))):
             known = found.get(line)
             if known is None or known.within.seconds_per_step < sampled.within.seconds_per_step:
                 found[line] = sampled
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """How much of some processes was seen."""
+
+    lived_s: float
+    """Their time in the clean steps, looked at or not: a sampler that starts anew looks away for a moment."""
+    reads: float | None
+    """How often their stacks were read; None where the recording does not say."""
+    failed_share: float
+    """Of the attempts to read them."""
+
+
+def _seen(recording: Recording, pids: Set[int], spans: Sequence[Span]) -> _Seen:
+    looks = [look for look in recording.stack_looks if look.pid in pids]
+    inside = [overlap([(look.clock, look.clock + look.duration_s)], spans) / look.duration_s for look in looks]
+    reads = sum(look.reads * share for look, share in zip(looks, inside, strict=True))
+    failed = sum(look.failed * share for look, share in zip(looks, inside, strict=True))
+    lives = [_life(process, looks) for process in recording.processes if process.pid in pids]
+    return _Seen(
+        sum(overlap([life], spans) for life in lives),
+        reads if looks else None,
+        failed / (failed + reads) if failed else 0.0,
+    )
+
+
+def _life(process: ProcessRecording, looks: Iterable[StackLook]) -> Span:
+    """From when to when a process is known to have been there; a rank's clean steps are within its life."""
+    start = next((clock for note in process.noted("process") if (clock := number(note.get("clock")))), -math.inf)
+    end = next((clock for note in process.noted("end") if (clock := number(note.get("clock")))), None)
+    if end is None:
+        # It was killed, or lives on.
+        own = [look.clock + look.duration_s for look in looks if look.pid == process.pid]
+        end = max(own, default=math.inf) if process.role == "worker" else math.inf
+    return start, end
+
+
 @dataclass(slots=True)
 class _Tally:
+    """The samples that show something, one after the other."""
+
     samples: int = 0
     seconds: float = 0.0
+    runs: list[tuple[float, float]] = field(default_factory=list)
+    """Of samples on end: when they began, on a clock that counts looked-at time alone, and how long they lasted."""
+    _last: int = -2
 
-    def add(self, seconds: float) -> None:
+    def add(self, seconds: float, place: int, clock: float) -> None:
+        if place == self._last + 1:
+            start, lasted = self.runs[-1]
+            self.runs[-1] = start, lasted + seconds
+        else:
+            self.runs.append((clock, seconds))
+        self._last = place
         self.samples += 1
         self.seconds += seconds
 
@@ -180,45 +232,88 @@ class _Thread:
         self._code = code
         self._steps = steps
         self._in_workers = in_workers
-        self._all = _Tally()
-        self._within: dict[Line, _Tally] = {}
-        self._itself: dict[Line, _Tally] = {}
-        self._loading: dict[Line, int] = {}
+        self._samples: list[tuple[float, list[Line], bool]] = []
+        """The time that each stands for, the job's own lines on its stack, and whether it is in a loader."""
 
     def add(self, sample: StackSample, stack: Sequence[Frame]) -> None:
+        """Add a sample; those of a process come in the order of time."""
         frames = list(_inside_worker(stack)) if self._in_workers else stack
         own = [line for frame in frames if (line := self._code.line(frame)) is not None]
-        self._all.add(sample.weight_s)
-        for line in set(own):
-            self._within.setdefault(line, _Tally()).add(sample.weight_s)
-        if own:
-            self._itself.setdefault(own[0], _Tally()).add(sample.weight_s)
-            if self._in_workers or any(LOADING in frame.path for frame in frames):
-                self._loading[own[0]] = self._loading.get(own[0], 0) + 1
+        loads = self._in_workers or any(LOADING in frame.path for frame in frames)
+        self._samples.append((sample.weight_s, own, loads))
 
-    def lines(self) -> Iterator[tuple[Line, SampledLine]]:
-        for line, within in self._within.items():
-            itself = self._itself.get(line, _Tally())
-            loads = self._loading.get(line, 0) * 2 > itself.samples
+    def lines(self, seen: _Seen) -> Iterator[tuple[Line, SampledLine]]:
+        within, itself = dict[Line, _Tally](), dict[Line, _Tally]()
+        loading: Counter[Line] = Counter()
+        clock = 0.0
+        for place, (seconds, own, loads) in enumerate(self._samples):
+            for line in set(own):
+                within.setdefault(line, _Tally()).add(seconds, place, clock)
+            if own:
+                itself.setdefault(own[0], _Tally()).add(seconds, place, clock)
+                loading[own[0]] += loads
+            clock += seconds
+        for line, tally in within.items():
+            own_tally = itself.get(line, _Tally())
+            figure, interval = self._figure(tally, clock, seen)
+            own_figure, own_interval = self._figure(own_tally, clock, seen)
             yield (
                 line,
                 SampledLine(
-                    StackSamples(
-                        within.seconds / self._steps, within.samples, self._in_workers, self._interval(within)
-                    ),
-                    itself.seconds / self._steps,
-                    self._interval(itself),
-                    "data" if loads else "stack",
+                    StackSamples(figure, tally.samples, self._in_workers, interval),
+                    own_figure,
+                    own_interval,
+                    "data" if loading[line] * 2 > own_tally.samples else "stack",
                 ),
             )
 
-    def _interval(self, tally: _Tally) -> tuple[float, float] | None:
-        """Between how many seconds per step the truth lies, where there are too few samples for a figure."""
-        if tally.samples >= thresholds.EXACT_SAMPLES.value:
-            return None
-        low, high = share_interval(tally.samples, self._all.samples)
-        each = self._all.seconds / self._steps
-        return low * each, high * each
+    def _figure(self, tally: _Tally, looked_s: float, seen: _Seen) -> tuple[float, tuple[float, float] | None]:
+        """Seconds per step, and between which the truth lies where the samples do not tell it closely."""
+        if looked_s <= 0:
+            return 0.0, None
+        reads = float(len(self._samples)) if seen.reads is None else seen.reads
+        whole_s = (looked_s if seen.reads is None else seen.lived_s) / self._steps
+        share = tally.seconds / looked_s
+        low, high = _interval(tally, looked_s, reads)
+        # What the reads that failed would have shown is not known.
+        low, high = low * (1 - seen.failed_share), high * (1 - seen.failed_share) + seen.failed_share
+        exact = max(high - share, share - low) <= thresholds.EXACT_WITHIN.value * share
+        return share * whole_s, None if exact else (low * whole_s, high * whole_s)
+
+
+def _interval(tally: _Tally, looked_s: float, reads: float) -> tuple[float, float]:
+    """Between which shares the truth lies.
+
+    A stack stands for the time until the next read, which comes when chance has it: such weights have a deviation as
+    large as their mean, so `reads` are worth half as many samples of equal weight. Where the reader comes late or in
+    bursts they are worth less, as the runs show (`_worth`). A line that is seldom seen owes its share to how long the
+    reader was away after it, so the number of runs counts beside their time; a read that finds what the one before it
+    found begins no run.
+    """
+    share, count = min(1.0, tally.seconds / looked_s), len(tally.runs)
+    samples = min(reads / 2, _worth(tally.runs, share, looked_s))
+    low, high = share_interval(share, samples)
+    if 0 < count < FEW_RUNS and share < 1:
+        by_runs = share_interval(min(1.0, count / (1 - share) / max(reads, 1.0)), samples)
+        low, high = min(low, by_runs[0]), max(high, by_runs[1])
+    return low, high
+
+
+def _worth(runs: Sequence[tuple[float, float]], share: float, looked_s: float) -> float:
+    """As many independent samples would tell the share as closely as these runs do; infinity where they do not show it.
+
+    From the start of a run to that of the next, the time in the run would be the same part of the whole each time: how
+    far it is not gives the variance of the share, as of a ratio of sums, and Student's t stands for their number.
+    """
+    if len(runs) < 2 or share >= 1:
+        return math.inf
+    starts = [start for start, _ in runs]
+    wholes = [later - start for start, later in zip(starts, [*starts[1:], looked_s + starts[0]], strict=True)]
+    squares = sum((own - share * whole) ** 2 for (_, own), whole in zip(runs, wholes, strict=True))
+    freedom = len(runs) - 1
+    wider = 1 + (thresholds.DEVIATIONS**2 + 1) / (4 * freedom)
+    variance = squares / looked_s**2 * len(runs) / freedom * wider**2
+    return share * (1 - share) / variance if variance > 0 else math.inf
 
 
 def _inside_worker(stack: Iterable[Frame]) -> Iterator[Frame]:
@@ -228,11 +323,11 @@ def _inside_worker(stack: Iterable[Frame]) -> Iterator[Frame]:
         yield frame
 
 
-def share_interval(hits: int, samples: int) -> tuple[float, float]:
-    """Between which shares the truth lies, with 99 % confidence, if `hits` of so many samples showed it (Wilson)."""
+def share_interval(share: float, samples: float) -> tuple[float, float]:
+    """Between which shares the truth lies with 99 % confidence, if so many independent samples show this (Wilson)."""
     if samples <= 0:
         return 0.0, 1.0
-    share, deviations = hits / samples, thresholds.DEVIATIONS
+    deviations = thresholds.DEVIATIONS
     square = deviations**2
     middle = (share + square / (2 * samples)) / (1 + square / samples)
     half = deviations / (1 + square / samples) * math.sqrt(share * (1 - share) / samples + square / (4 * samples**2))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import tempfile
 import time
@@ -24,6 +25,7 @@ from trainlint.source.system_errors import reason_of
 PTRACE_SCOPE = Path("/proc/sys/kernel/yama/ptrace_scope")
 LONGEST_LOOK_S = 10.0
 MAIN_THREAD = "MainThread"
+COUNTED = re.compile(r"Samples: (\d+) Errors: (\d+)")
 
 TO_BE_ALLOWED = (
     "run the probe as root or with the capability SYS_PTRACE (Docker: --cap-add SYS_PTRACE; Kubernetes: "
@@ -89,6 +91,8 @@ class Recorder:
         command += ["--rate", str(rate), "--duration", str(longest_s), "--format", "chrometrace"]
         command += ["--output", str(output)]
         self._ended = float("inf")
+        self.counted: tuple[int, int] | None = None
+        """Stacks that it read, each thread's by itself, and reads that failed; None where it said nothing."""
         try:
             self._process = subprocess.Popen(
                 command,
@@ -130,6 +134,8 @@ class Recorder:
         with self._messages as messages:
             messages.seek(0)
             said = messages.read().decode(errors="replace")
+        if found := COUNTED.search(said):
+            self.counted = int(found[1]), int(found[2])
         return None if self._process.returncode == 0 else failure(said)
 
     def held(self) -> Iterator[Held]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+
+import psutil
 
 from trainlint.agent import records
 from trainlint.probe import recording
@@ -18,15 +20,21 @@ from trainlint.probe.sampling.targets import MOST_AT_ONCE, Target, chosen, noted
 INTERVAL_S, LONGEST_INTERVAL_S = 0.1, 0.25
 CORE_SHARE = 0.025
 """Of one core, for all of py-spy; rates follow from what a sample turns out to cost."""
+IDLE_PART, LARGEST_CORE_SHARE = 0.25, 0.10
+"""Where cores are idle beside the job, py-spy may take this part of what they leave, up to this share of one core."""
+IDLE_OVER_S = 1.0
+"""The time over which idle cores are counted, at least."""
 LIKELY_COST_S = 0.6e-3
 """CPU time of a sample until one is measured: that of a rank with 4 threads and a stack of 10 calls, by py-spy 0.4.3.
 It grows with both."""
 LEAST_COST_S = 0.05e-3
 FASTEST, SLOWEST = 100, 2
 """Samples per second of one process."""
-FIRST_CHUNK_S, CHUNK_S = 3, 30
+START_COST_S = 0.011
+"""CPU time that py-spy 0.4.3 takes before its first sample, for the symbols of an interpreter."""
+FIRST_CHUNK_S, CHUNK_S = 1, 30
 """py-spy writes at its end only, so it is started anew after this time: what it has seen survives a killed probe. The
-first time is short, because its rate rests on `LIKELY_COST_S`."""
+first time is short: its rate rests on `LIKELY_COST_S`, and which cores training leaves idle is not known yet."""
 WAIT_FOR_STEP_S = 5.0
 """How long a rank may take from its first note to its first step before it is looked into without one."""
 LONGEST_END_S = 8.0
@@ -70,6 +78,9 @@ class StackSampler:
         self._number = 0
         self._samples_taken = 0.0
         """By those instances of py-spy that have ended."""
+        self._instances = 0
+        """How many of them have."""
+        self._idle = IdleCores()
         self.pace = Pace(INTERVAL_S, LONGEST_INTERVAL_S)
 
     @property
@@ -91,6 +102,7 @@ class StackSampler:
         return found
 
     def sample(self) -> None:
+        self._idle.look()
         self._collect()
         self._job.read_notes()
         if self._is_full() or self._is_measured():
@@ -131,14 +143,20 @@ class StackSampler:
     def _rate(self, all_of_them: int, alike: int) -> int:
         """Samples per second of one process: ranks together get as many as workers together."""
         part = 1 if alike == all_of_them else 2
-        return max(SLOWEST, min(FASTEST, int(CORE_SHARE / self._cost_s() / part / alike)))
+        return max(SLOWEST, min(FASTEST, int(self._core_share() / self._cost_s() / part / alike)))
+
+    def _core_share(self) -> float:
+        """Of one core, for all of py-spy. Cores that were idle before training began need not be so in it."""
+        idle = self._idle.cores if self._samples_taken else None
+        return max(CORE_SHARE, min(LARGEST_CORE_SHARE, IDLE_PART * (idle or 0.0)))
 
     def _cost_s(self) -> float:
-        """CPU time of one sample, what it takes to look into a process at all included."""
+        """CPU time of one sample."""
         if not self._samples_taken:
             return LIKELY_COST_S
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return max(LEAST_COST_S, (used.ru_utime + used.ru_stime) / self._samples_taken)
+        sampling = used.ru_utime + used.ru_stime - self._instances * START_COST_S
+        return max(LEAST_COST_S, sampling / self._samples_taken)
 
     def _start(self, target: Target, rate: int) -> None:
         self._number += 1
@@ -167,10 +185,36 @@ class StackSampler:
         reason, name = recorder.finish(longest_s), self._names[recorder.pid]
         if reason is None:
             self._samples_taken += recorder.samples
+            self._instances += 1
             self._sampled.add(name)
             self._writer.write(recorder)
         elif self._job.is_alive(recorder.pid):
             self._refused[name] = reason
+
+
+class IdleCores:
+    """How many of the machine's cores had nothing to do of late."""
+
+    def __init__(self) -> None:
+        self._seen = [self._now()]
+
+    @property
+    def cores(self) -> float | None:
+        """None before it has looked for long enough."""
+        (start, idle), (end, idle_now) = self._seen[0], self._seen[-1]
+        return (idle_now - idle) / (end - start) if end - start >= IDLE_OVER_S else None
+
+    def look(self) -> None:
+        now = self._now()
+        if now[0] - self._seen[-1][0] < IDLE_OVER_S / 10:
+            return
+        self._seen.append(now)
+        while len(self._seen) > 2 and now[0] - self._seen[1][0] >= IDLE_OVER_S:
+            del self._seen[0]
+
+    @staticmethod
+    def _now() -> tuple[float, float]:
+        return time.perf_counter(), psutil.cpu_times().idle
 
 
 class StackWriter:
@@ -185,14 +229,18 @@ class StackWriter:
     def write(self, recorder: Recorder) -> None:
         noted = self._job.noted.get(recorder.pid)
         folder = Path(noted.cwd) if noted is not None and noted.cwd is not None else None
-        lines: list[recording.StackTable | recording.StackSample] = []
-        for held in recorder.held():
+        lines: list[recording.StackTable | recording.StackSample | recording.StackLook] = []
+        found = list(recorder.held())
+        if not found:
+            return
+        look = _look(recorder, found)
+        for held in found:
             if not held.frames:
                 continue  # a thread of C code that Python has heard of
             active = not waits(held.frames)
             if held.thread == MAIN_THREAD or (active and not held.last):
-                lines += [*self._table(held.frames, folder), *self._samples(recorder, held, active)]
-        self.lines.write(*lines)
+                lines += [*self._table(held.frames, folder), *self._samples(recorder, held, active, look)]
+        self.lines.write(*lines, look)
 
     def _table(self, frames: tuple[Frame, ...], folder: Path | None) -> Iterable[recording.StackTable]:
         if frames not in self._ids:
@@ -210,9 +258,11 @@ class StackWriter:
             self._calls[frame, folder] = found
         return found
 
-    def _samples(self, recorder: Recorder, held: Held, active: bool) -> Iterable[recording.StackSample]:
+    def _samples(
+        self, recorder: Recorder, held: Held, active: bool, look: recording.StackLook
+    ) -> Iterable[recording.StackSample]:
         """As many samples as py-spy is likely to have taken of it: of the same stack on end it tells no number."""
-        count = max(1, int(held.duration_s * recorder.rate))
+        count = max(1, round(held.duration_s / look.duration_s * look.reads))
         weight = held.duration_s / count
         for number in range(count):
             yield recording.StackSample(
@@ -223,6 +273,20 @@ class StackWriter:
                 active=active,
                 weight_s=weight,
             )
+
+
+def _look(recorder: Recorder, found: Sequence[Held]) -> recording.StackLook:
+    """When py-spy looked, and how often: on a busy machine less often than it was told to."""
+    start = min(held.start_s for held in found)
+    duration = max(held.start_s + held.duration_s for held in found) - start
+    reads, failed = recorder.rate * duration, 0
+    if recorder.counted is not None:
+        stacks, failed = recorder.counted
+        threads = sum(held.duration_s for held in found) / duration
+        reads = max(1.0, stacks / max(1.0, threads))
+    return recording.StackLook(
+        clock=recorder.started + start, pid=recorder.pid, duration_s=duration, reads=reads, failed=failed
+    )
 
 
 def waits(frames: tuple[Frame, ...]) -> bool:
