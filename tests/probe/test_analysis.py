@@ -359,6 +359,31 @@ def test_utilization(device: GpuDevice | None, options: Options, expected: float
         assert "steps.mfu" not in run.environment.missing
 
 
+@pytest.mark.parametrize(
+    ("visible", "ranks", "expected"), [(1, 1, 0.25), (8, 1, None), (1, 2, None)], ids=["one", "some of", "one each"]
+)
+def test_utilization_needs_to_know_the_devices_that_are_used(
+    visible: int, ranks: int, expected: float | None, tmp_path: Path
+) -> None:
+    devices = [{"index": index, "name": "NVIDIA A100-SXM4-40GB", "memory_bytes": 40 << 30} for index in range(visible)]
+    processes = [made.rank(number, world_size=ranks, devices=devices) for number in range(ranks)]
+    for process in processes:
+        process.train(PLAIN)
+    run, _ = measured(tmp_path, *processes, options=Options(flops_per_step=312e12 * STEP / 4))
+    assert run.steps.mfu == (None if expected is None else pytest.approx(expected))
+    assert expected is not None or "which devices the job used" in run.environment.missing["steps.mfu"]
+
+
+@pytest.mark.parametrize("doubt", [False, True])
+def test_utilization_in_doubt_of_the_devices(doubt: bool, tmp_path: Path) -> None:
+    process = made.rank()
+    process.train(PLAIN)
+    missing = {"nvml.match": "the job sees 8 GPUs, and may not use all of them; --gpu names them"} if doubt else {}
+    options = Options(flops_per_step=312e12 * STEP / 4)
+    run, _ = measured(tmp_path, process, gpu=[A100], options=options, missing=missing)
+    assert run.steps.mfu == (None if doubt else pytest.approx(0.25))
+
+
 def test_less_than_five_seconds_say_nothing_of_a_gpu(tmp_path: Path) -> None:
     process = made.rank()
     process.train(PLAIN, warmup=4, clean=40)

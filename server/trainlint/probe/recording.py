@@ -30,6 +30,9 @@ from pydantic import BaseModel, ValidationError
 from trainlint.agent import records
 from trainlint.probe.model import Model
 
+DEVICES_IN_DOUBT = "nvml.match"
+"""Under this name `Manifest.missing` says why the devices that the job used may be others."""
+
 
 class UnusableRecordingError(Exception):
     """The folder holds no recording, or one of another version; the message says what to do."""

@@ -223,7 +223,8 @@ class _Analysis:
 
     def _mfu(self, gpus: list[Gpu]) -> tuple[float | None, str | None]:
         work = utilization.work_of_step(self.observed.recording.manifest.options, self.tokens)
-        return utilization.model_flops_utilization(work, self.shown.mean_s if self.shown else None, gpus)
+        doubt = environment.devices_in_doubt(self.observed)
+        return utilization.model_flops_utilization(work, self.shown.mean_s if self.shown else None, gpus, doubt)
 
     def _overlapping(self) -> Overlapping:
         kernels = self.kernels

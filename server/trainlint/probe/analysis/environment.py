@@ -7,6 +7,7 @@ from pathlib import Path
 
 from trainlint.probe.analysis.observed import Observed, listed, whole
 from trainlint.probe.measured import Environment, Gpu
+from trainlint.probe.recording import DEVICES_IN_DOUBT
 from trainlint.probe.verdict import Source
 
 
@@ -52,6 +53,18 @@ def loaded_files(observed: Observed) -> frozenset[Path] | None:
 
 def _text(value: object) -> str | None:
     return str(value) if value else None
+
+
+def devices_in_doubt(observed: Observed) -> str | None:
+    """Why the devices of the environment may not be those that the job used: torch names all that a rank sees."""
+    recording = observed.recording
+    doubt = recording.manifest.missing.get(DEVICES_IN_DOUBT)
+    if doubt is not None or any(device.used_by_job for device in recording.devices):
+        return doubt
+    seen = [note.get("devices") for steps in observed.timed for note in steps.process.noted("torch")]
+    if observed.world_size == 1 and all(len(listed(devices)) <= 1 for devices in seen):
+        return None
+    return "which devices the job used is not known without figures of the driver"
 
 
 def _gpus(observed: Observed, torch: Mapping[str, object]) -> list[Gpu]:

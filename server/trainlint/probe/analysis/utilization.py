@@ -27,11 +27,20 @@ def work_of_step(options: Options, tokens: Tokens | None) -> float | None:
 
 
 def model_flops_utilization(
-    work: float | None, step_s: float | None, gpus: Sequence[Gpu]
+    work: float | None, step_s: float | None, gpus: Sequence[Gpu], doubt: str | None
 ) -> tuple[float | None, str | None]:
-    """The utilization, and why it is not known."""
+    """The utilization, 0 to 1, and why it is not known.
+
+    Args:
+        work: floating-point operations of a step of the whole job.
+        step_s: the mean step in seconds.
+        gpus: the devices that the job used.
+        doubt: why these may be others.
+    """
     if not gpus:
         return None, "the job ran without a GPU"
+    if doubt is not None:
+        return None, doubt
     if work is None:
         return None, "the operations of a step are not known: give --flops-per-step, or --params and --tokens-per-step"
     rates = {gpu.name: row.rate(PRECISION) if (row := peak_rate(gpu.name)) is not None else None for gpu in gpus}

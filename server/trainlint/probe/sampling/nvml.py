@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trainlint.probe.recording import GpuDevice, GpuSample
+from trainlint.probe.recording import DEVICES_IN_DOUBT, GpuDevice, GpuSample
 from trainlint.probe.sampling.driver import PCIE_RX, PCIE_TX, Device, NvmlUnavailableError, devices, open_library
 from trainlint.probe.sampling.job import Job
 from trainlint.probe.sampling.lines import Lines
@@ -68,7 +68,7 @@ class GpuSampler:
             if watched.device.uuid in self._match.uuids:
                 found.update({f"nvml.{metric}": reason for metric, reason in watched.device.missing.items()})
         if self._match.doubt is not None:
-            found["nvml.match"] = self._match.doubt
+            found[DEVICES_IN_DOUBT] = self._match.doubt
         return found if self._lines.failure is None else found | {"nvml": self._lines.failure}
 
     def sample(self) -> None:
