@@ -8,12 +8,16 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from forks import LIMIT_S, Forks
+
 PLAIN = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "FORCE_COLOR", "TERM")}
 
 
 @dataclass
 class Program:
     folder: Path
+    forks: Forks | None = None
+    """What the runs fork from, unless an interpreter is started for each."""
     environment: dict[str, str] = field(default_factory=dict)
 
     def write(self, files: dict[str, str]) -> None:
@@ -26,13 +30,16 @@ class Program:
         return (self.folder / name).read_bytes().decode()
 
     def __call__(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        environment = PLAIN | self.environment
+        if self.forks is not None and not any(key.startswith("PYTHON") for key in self.environment):
+            return self.forks.run(arguments, self.folder, environment, stdin)
         return subprocess.run(
             [sys.executable, "-m", "trainlint", *arguments],
             cwd=self.folder,
             input=stdin,
             capture_output=True,
             encoding="utf-8",
-            env=PLAIN | self.environment,
-            timeout=120,
+            env=environment,
+            timeout=LIMIT_S,
             check=False,
         )

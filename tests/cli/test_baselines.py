@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -217,7 +216,7 @@ def test_what_is_listed_of_other_paths_is_kept(program: Program) -> None:
     program(*WRITE)
     program.write({"src/a.py": HEAD})
     (program.folder / "gone.py").unlink()
-    inside = Program(program.folder / "src")
+    inside = Program(program.folder / "src", program.forks)
     hint = inside(".", "--baseline", "../known.json").stderr.splitlines()[2]
     command = hint.split("`")[1].split()
     assert command == ["trainlint", ".", "--write-baseline", "../known.json"]
@@ -242,5 +241,5 @@ def test_known_findings_are_not_fixed(program: Program) -> None:
 def test_paths_count_from_the_folder_of_the_baseline(program: Program) -> None:
     program.write({"src/a.py": HEAD + SYNC})
     program(*WRITE)
-    inside = Program(Path(program.folder / "src"))
+    inside = Program(program.folder / "src", program.forks)
     assert inside(".", "--baseline", "../known.json").returncode == 0

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -187,6 +188,17 @@ def test_the_order_is_the_same_for_any_number_of_jobs(program: Program, jobs: st
     program.write({f"{name}.py": f"{BROKEN}" for name in ("c", "a", "b/d", "b/a")})
     done = program(".", "--jobs", jobs, "--no-cache", "--output-format", "concise")
     assert [line.split(":")[0] for line in done.stdout.splitlines()] == ["a.py", "b/a.py", "b/d.py", "c.py"]
+
+
+def test_the_order_owes_nothing_to_the_order_of_sets() -> None:
+    """Which Python seeds anew in each process."""
+    examples = Program(Path(__file__).parents[2] / "examples")
+    outputs = set()
+    for seed in ("1", "2"):
+        examples.environment = {"PYTHONHASHSEED": seed}
+        outputs.add(examples("vision", "ddp", "--no-cache", "--isolated", "--output-format", "json").stdout)
+    assert len(outputs) == 1
+    assert outputs != {""}
 
 
 def test_a_second_run_from_the_cache_says_the_same(program: Program) -> None:

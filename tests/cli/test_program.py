@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from program import PLAIN, Program
@@ -13,6 +14,12 @@ from trainlint import __version__
 from trainlint.cli.program import LATER_VERBS
 
 VERBS = ("check", "rules", "explain", "config", "clean", "doctor", "version")
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    """The program, each run with an interpreter that has imported nothing of it yet: every verb imports its own."""
+    return Program(tmp_path)
 
 
 @pytest.mark.parametrize("arguments", [["version"], ["--version"], ["-V"]], ids=" ".join)
