@@ -21,6 +21,7 @@ from trainlint.probe.analysis import (
     utilization,
 )
 from trainlint.probe.analysis.diagnosis import Findings, diagnose
+from trainlint.probe.analysis.line_costs import copy_costs, dearest, line_cost, sync_costs
 from trainlint.probe.analysis.loaders import TrainingLoader, training_loaders
 from trainlint.probe.analysis.observed import Observed, whole
 from trainlint.probe.analysis.percentile import percentile
@@ -37,16 +38,15 @@ from trainlint.probe.measured import (
     LineCost,
     LoaderUse,
     Measured,
-    Overlapping,
     RankUse,
     Shares,
     Steps,
 )
 from trainlint.probe.recording import Recording
+from trainlint.probe.verdict import Source
 
 NO_LOADER = "no training loader delivered a batch in the clean steps"
 NOT_ALONE = "the loader is not run by itself, since that would run the job's own code a second time"
-SHOWN_LINES = 200
 
 
 def analyse(recording: Recording) -> tuple[Measured, Evidence]:
@@ -141,7 +141,7 @@ class _Analysis:
         manifest = self.observed.recording.manifest
         uses, gpu_missing = gpu.gpu_uses(self.observed)
         machine, cpu_missing = cpu.cpu_use(self.observed)
-        costs = tuple(sorted(self._line_costs(), key=lambda one: -(one.ms_per_step or 0.0))[:SHOWN_LINES])
+        costs = dearest(self._line_costs())
         missing = {**gpu_missing, **self.shares[1], **self.traced.missing, **dict(self._missing())}
         if cpu_missing is not None:
             missing["cpu"] = cpu_missing
@@ -156,12 +156,14 @@ class _Analysis:
             environment=told,
             steps=self._steps().model_copy(update={"mfu": mfu}),
             shares=self.shares[0],
-            overlapping=self._overlapping(),
+            overlapping=traced.overlapping(
+                self.kernels, evaluation.evaluation_share(self.shown) if self.shown is not None else None
+            ),
             gpu=uses,
             cpu=machine,
             kernels=self.kernels,
             loader=self._loader_use(),
-            bottleneck=self._bottleneck(gpu.largest_fill(uses, told.gpus), costs),
+            bottleneck=self._bottleneck(gpu.largest_fill(uses, told.gpus), tuple(costs)),
             ranks=self._rank_uses(),
             job=Job(
                 exit_code=end.exit_code if end is not None else None,
@@ -171,7 +173,7 @@ class _Analysis:
             overhead=overhead.overhead_of(self.observed),
             timeline=step_points(self.cycles),
             gpu_timeline=gpu.gpu_points(self.observed),
-            lines=list(costs),
+            lines=costs,
         )
 
     def _missing(self) -> Iterator[tuple[str, str]]:
@@ -226,14 +228,6 @@ class _Analysis:
         doubt = environment.devices_in_doubt(self.observed)
         return utilization.model_flops_utilization(work, self.shown.mean_s if self.shown else None, gpus, doubt)
 
-    def _overlapping(self) -> Overlapping:
-        kernels = self.kernels
-        return Overlapping(
-            communication_exposed=kernels.nccl_exposed_share if kernels is not None else None,
-            gpu_idle=max(0.0, 1.0 - kernels.busy_share) if kernels is not None else None,
-            evaluation=evaluation.evaluation_share(self.shown) if self.shown is not None else None,
-        )
-
     def _loader_use(self) -> LoaderUse | None:
         if self.loader is None:
             return None
@@ -278,22 +272,20 @@ class _Analysis:
         step_s = self._step_s
         for (line, kind), call in self.calls.by_type.items():
             what = kind if kind in ("print", "logging", "tracker", "save", "collect") else "call"
-            yield _cost(line, what, call.seconds_per_step, step_s, "agent", calls=call.calls_per_step)
-        for line, sync in self.syncs.items():
-            yield _cost(line, "sync", sync.wait_s_per_step, step_s, sync.source.value, calls=sync.calls_per_step)
+            yield line_cost(line, what, call.seconds_per_step, step_s, Source.AGENT, calls=call.calls_per_step)
+        yield from sync_costs(self.syncs, step_s)
         for line, sampled in self.sampled.items():
             if sampled.itself_s > 0:
-                yield _cost(
+                yield line_cost(
                     line,
                     sampled.what,
                     sampled.itself_s,
                     step_s,
-                    "stacks",
+                    Source.STACKS,
                     interval=sampled.itself_interval_s,
                     in_workers=sampled.within.in_workers,
                 )
-        for line, copy in self.traced.lines.copies.items():
-            yield _cost(line, "copy", copy.seconds_per_step, step_s, "kineto", calls=copy.calls_per_step)
+        yield from copy_costs(self.traced.lines.copies, step_s)
 
     @cached_property
     def _step_s(self) -> float:
@@ -369,29 +361,3 @@ class _Analysis:
             if (start := whole(note.get("start"))) is not None and (end := whole(note.get("end"))) is not None
         ]
         return max(counts, default=traced.recompilations(self.traced))
-
-
-def _cost(
-    line: Line,
-    what: str,
-    seconds: float | None,
-    step_s: float,
-    source: str,
-    *,
-    calls: float | None = None,
-    interval: tuple[float, float] | None = None,
-    in_workers: bool = False,
-) -> LineCost:
-    return LineCost.model_validate(
-        {
-            "filename": str(line.path),
-            "row": line.row,
-            "what": what,
-            "ms_per_step": None if seconds is None else seconds * 1e3,
-            "interval_ms": None if interval is None else (interval[0] * 1e3, interval[1] * 1e3),
-            "share": seconds / step_s if seconds is not None and step_s > 0 else None,
-            "calls_per_step": calls,
-            "in_workers": in_workers,
-            "source": source,
-        }
-    )

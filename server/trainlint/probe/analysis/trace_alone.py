@@ -6,7 +6,7 @@ memory, power. What it cannot tell stays None, and `missing` says what would.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -14,16 +14,15 @@ from pathlib import Path
 from trainlint.probe import thresholds
 from trainlint.probe.analysis import cpu, traced
 from trainlint.probe.analysis.diagnosis import Findings, diagnose
+from trainlint.probe.analysis.line_costs import copy_costs, dearest, sync_costs
 from trainlint.probe.analysis.percentile import percentile
 from trainlint.probe.evidence import Evidence, RankEvidence
 from trainlint.probe.measured import (
     Environment,
     Gpu,
     Job,
-    LineCost,
     Measured,
     Overhead,
-    Overlapping,
     RankUse,
     Shares,
     Steps,
@@ -69,20 +68,21 @@ class _TraceAlone:
         self._command = command
         self._traced = traced.of_analysis(analysis)
 
-    @property
+    @cached_property
     def _shown(self) -> RankTrace:
         """The slowest rank, which the others wait for; the first where steps are not known."""
         return max(self._analysis.ranks, key=lambda rank: rank.steps.median_s or 0.0)
 
-    @cached_property
+    @property
     def _step_s(self) -> float:
-        durations = self._shown.steps.durations_s
-        return sum(durations) / len(durations) if durations else 0.0
+        """The mean step; 0 where steps are not known."""
+        return self._shown.steps.mean_s or 0.0
 
     def measured(self) -> Measured:
         kernels = traced.kernels_of(self._traced)
-        shares, unknown = self._shares()
-        lines = sorted(self._lines(), key=lambda one: -(one.ms_per_step or 0.0))
+        shares, unknown = self._shares
+        found = self._traced.lines
+        lines = dearest([*sync_costs(found.syncs, self._step_s), *copy_costs(found.copies, self._step_s)])
         findings = Findings(
             regular_steps=self._shown.steps.count,
             missing=_NO_STEPS if not self._shown.steps.count else "",
@@ -102,10 +102,7 @@ class _TraceAlone:
             environment=self._environment(unknown, traced_device=kernels is not None),
             steps=self._steps(),
             shares=shares,
-            overlapping=Overlapping(
-                communication_exposed=kernels.nccl_exposed_share if kernels is not None else None,
-                gpu_idle=max(0.0, 1.0 - kernels.busy_share) if kernels is not None else None,
-            ),
+            overlapping=traced.overlapping(kernels),
             gpu=[],
             cpu=cpu.NOTHING,
             kernels=kernels,
@@ -119,7 +116,7 @@ class _TraceAlone:
 
     def evidence(self) -> Evidence:
         lines = self._traced.lines
-        shares, _ = self._shares()
+        shares, _ = self._shares
         return Evidence(
             step_s=self._step_s,
             steps=self._shown.steps.count,
@@ -161,10 +158,11 @@ class _TraceAlone:
             warmup=0,
             median_s=steps.median_s,
             p90_s=percentile(steps.durations_s, 90) if steps.count else None,
-            mean_s=self._step_s or None,
+            mean_s=steps.mean_s,
             label=_LABELS[steps.source],
         )
 
+    @cached_property
     def _shares(self) -> tuple[Shares, dict[str, str]]:
         """The shares of the shown rank's traced time, and why some are not known."""
         rank, parts = self._shown, self._shown.parts
@@ -184,22 +182,6 @@ class _TraceAlone:
             missing["shares.sync_wait"] = "waits for the device only: a trace does not show print, logging and saving"
         other = max(0.0, 1.0 - sum(share for share in shares.values() if share is not None))
         return Shares(**shares, other=other), missing
-
-    def _lines(self) -> Iterator[LineCost]:
-        lines = self._traced.lines
-        waits = [("sync", line, one.wait_s_per_step or 0.0, one.calls_per_step) for line, one in lines.syncs.items()]
-        copies = [("copy", line, one.seconds_per_step, one.calls_per_step) for line, one in lines.copies.items()]
-        for what, line, seconds, calls in (*waits, *copies):
-            yield LineCost(
-                filename=str(line.path),
-                row=line.row,
-                what="sync" if what == "sync" else "copy",
-                ms_per_step=seconds * 1e3,
-                share=seconds / self._step_s if self._step_s else None,
-                calls_per_step=calls,
-                in_workers=False,
-                source="kineto",
-            )
 
 
 def _rank_use(number: int, rank: RankTrace) -> RankUse:

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from trainlint.probe.analysis.observed import own_code
 from trainlint.probe.figures import counted
-from trainlint.probe.measured import Kernels
+from trainlint.probe.measured import Kernels, Overlapping
 from trainlint.probe.recording import Recording
 from trainlint.probe.traces import (
     LineEvidence,
@@ -76,6 +76,17 @@ def kernels_of(found: Traced) -> Kernels | None:
         memcpy_share=use.share(use.transfer_s),
         nccl_share=use.share(use.communication_s),
         nccl_exposed_share=use.share(use.communication_exposed_s),
+    )
+
+
+def overlapping(kernels: Kernels | None, evaluation: float | None = None) -> Overlapping:
+    """What the device does beside the host's shares of the step, and `evaluation`, as a share of the clean steps."""
+    if kernels is None:
+        return Overlapping(evaluation=evaluation)
+    return Overlapping(
+        communication_exposed=kernels.nccl_exposed_share,
+        gpu_idle=max(0.0, 1.0 - kernels.busy_share),
+        evaluation=evaluation,
     )
 
 

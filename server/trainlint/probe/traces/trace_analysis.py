@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 
 
 class Direction(StrEnum):
@@ -71,6 +71,10 @@ class TracedSteps:
     @property
     def median_s(self) -> float | None:
         return median(self.durations_s) if self.durations_s else None
+
+    @property
+    def mean_s(self) -> float | None:
+        return fmean(self.durations_s) if self.durations_s else None
 
 
 @dataclass(frozen=True, slots=True)
