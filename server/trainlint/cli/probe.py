@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from trainlint.cli.failure import Failure
 from trainlint.cli.probe_arguments import ProbeArguments, parse, parser
-from trainlint.cli.program import FINDINGS, report_failure
+from trainlint.cli.program import FINDINGS, abandon, report_failure
 from trainlint.source.system_errors import reason_of
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class _Probe:
                 result = self._result(place)
                 status = self._reported(result)
         except NothingMeasuredError as error:
-            print(f"trainlint: nothing could be measured: {error}", file=sys.stderr)
+            _say(f"trainlint: nothing could be measured: {error}\n")
             status = NOTHING_MEASURED
         except Exception as error:
             if self._job_status is None:
@@ -272,7 +272,7 @@ class _Probe:
 
             _write(arguments.html, render_html(result, self._view(), comparison=comparison), "--html")
         if not arguments.quiet:
-            sys.stderr.write(self._report(result, comparison))
+            _say(self._report(result, comparison))
         status = self._measured_status
         if arguments.fail_on is not None and status == 0:
             judged = outcome(arguments.fail_on, result, comparison)
@@ -281,7 +281,7 @@ class _Probe:
                 self.lines.append(judged.reason)
         if not (arguments.quiet and arguments.options.keep_running and arguments.output_file is not None):
             for line in self.lines:
-                print(f"trainlint: {line}", file=sys.stderr)
+                _say(f"trainlint: {line}\n")
         return status
 
     def _report(self, result: ProbeResult, comparison: Comparison | None) -> str:
@@ -317,6 +317,15 @@ def _write(file: Path, text: str, option: str) -> None:
         write_output(file, text.encode("utf-8", "backslashreplace"))
     except OSError as error:
         raise Failure(f"`{option} {file}` cannot be written: {reason_of(error)}") from error
+
+
+def _say(text: str) -> None:
+    """Write to standard error; where nobody reads it or it takes no more, the status is still to be told."""
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except OSError:
+        abandon(sys.stderr)
 
 
 def _shell_status(end: JobEnd) -> int:

@@ -50,7 +50,7 @@ def run(arguments: Sequence[str]) -> int:
             if not sys.stdout.closed:  # as the language server leaves it
                 sys.stdout.flush()
     except BrokenPipeError:
-        _abandon(sys.stdout)
+        abandon(sys.stdout)
         return 0
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -161,13 +161,13 @@ def _report_system_error(error: OSError) -> int:
     try:
         if error.filename is not None or error.errno not in STREAM_ERRORS:
             return report_failure(error)
-        _abandon(sys.stdout)
+        abandon(sys.stdout)
         print(f"trainlint: error: standard output cannot be written: {reason_of(error)}", file=sys.stderr)
     except OSError:
-        _abandon(sys.stderr)
+        abandon(sys.stderr)
     return FAILED
 
 
-def _abandon(stream: TextIO) -> None:
+def abandon(stream: TextIO) -> None:
     """Let nothing more be written: nobody takes it, and the interpreter's last flush would complain about that."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

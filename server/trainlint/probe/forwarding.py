@@ -12,7 +12,8 @@ from types import FrameType
 FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
 SENT_BY_KERNEL = 0x80
-"""SI_KERNEL: a key of the terminal, or its end, which the job is told of as well, being in the same process group."""
+"""SI_KERNEL: a key of the terminal, or its end, which the job is told of as well, being in the same process group; but
+of a line that is cut only the leader of the session is told."""
 
 
 class Forwarding:
@@ -43,7 +44,7 @@ class Forwarding:
         self._process = None
 
     def pass_to(self, process: subprocess.Popen[bytes]) -> None:
-        """From now on signals are this process's; those started later would inherit that they are blocked."""
+        """From now on signals are this process's; those started later inherit that they are blocked, and undo that."""
         self._process = process
         for number in self._early:
             self._forward(number)
@@ -59,12 +60,14 @@ class Forwarding:
                     self._process.wait(seconds)
             return
         told = signal.sigtimedwait(self._waited, seconds)
-        if told is not None and told.si_signo != signal.SIGCHLD and told.si_code != SENT_BY_KERNEL:
+        if told is None or told.si_signo not in self._before:
+            return
+        if told.si_code != SENT_BY_KERNEL or (told.si_signo == signal.SIGHUP and os.getsid(0) == os.getpid()):
             self._forward(told.si_signo)
 
     @property
     def _waited(self) -> set[int]:
-        return {*self._before, signal.SIGCHLD, signal.SIGCONT}
+        return {*self._before, signal.SIGCHLD}
 
     def _arrived(self, number: int, frame: FrameType | None) -> None:
         if self._process is None:
@@ -79,8 +82,14 @@ class Forwarding:
 
 
 def _in_foreground() -> bool:
-    """Whether the terminal's keys reach this process group."""
+    """Whether the terminal's keys reach this process group, wherever the standard streams lead."""
     try:
-        return os.tcgetpgrp(0) == os.getpgrp()
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
     except OSError:
         return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)

@@ -90,18 +90,20 @@ class _Job:
         self._cpu_before = _own_cpu_s()
         self._manifest = machine.manifest("run", words, Path.cwd(), options, injection.folder)
         self._process = _popen(with_agent(words, injection.agent), injection.environment(os.environ))
+        forwarding.pass_to(self._process)
         self._manifest = self._manifest.model_copy(update={"job_pid": self._process.pid})
         with suppress(OSError):  # the disk is full; the job goes on
             recording.write_manifest(injection.folder, self._manifest)
         self._sampling = sampling.start(injection.folder, self._process.pid, options)
-        self._ending = Ending(self._process)
+        self._ending = Ending(self._process, injection.folder)
         self._seen: dict[str, State] = {}
         self._changed = time.perf_counter()
+        self._first_step: tuple[float, int] | None = None
+        """When the first steps were seen, and how many they were."""
         self._missing = dict(_unseen(words))
-        forwarding.pass_to(self._process)
 
     def follow(self, on_state: Callable[[State], None] | None, cancelled: Callable[[], bool] | None) -> None:
-        """Wait until the job has ended, and see to it that it does."""
+        """Wait until the job has ended, and see to it that it does, and leaves nothing behind where it was made to."""
         limit = self._options.timeout_s
         began, said = time.perf_counter(), None
         while self._process.poll() is None:
@@ -118,10 +120,13 @@ class _Job:
                 elif limit is not None and now - began > limit:
                     limit = None
                     self._time_out(now)
-            if not self._options.keep_running and state.is_done:
+            if state.is_done and (self._ending.begun or not self._options.keep_running):
                 self._ending.begin(self._changed + PATIENCE_S)
             self._ending.go_on(now)
-        self._ended = time.perf_counter()
+        self._ended, self._escalated = time.perf_counter(), self._ending.used
+        while self._ending.is_unfinished(now := time.perf_counter()):
+            self._ending.go_on(now)
+            self._forwarding.wait(POLL_S)
 
     def manifest(self) -> Manifest:
         """Write and return what is to be said of the run, once the job has ended."""
@@ -131,9 +136,9 @@ class _Job:
         end = JobEnd(
             exit_code=status if status >= 0 else None,
             signal=-status if status < 0 else None,
-            stopped_by_probe=self._ending.used is not None or any(_stops(self._injection.folder)),
+            stopped_by_probe=self._escalated is not None or any(_stops(self._injection.folder)),
             clock=self._ended,
-            escalated=self._ending.used,
+            escalated=self._escalated,
         )
         cpu_s = _own_cpu_s() - self._cpu_before + sampled
         self._manifest = self._manifest.model_copy(update={"end": end, "missing": missing, "probe_cpu_s": cpu_s})
@@ -144,6 +149,7 @@ class _Job:
         seen = states(self._injection.folder)
         if seen != self._seen:
             self._seen, self._changed = seen, now
+            self._first_step = self._first_step or next(((now, one.steps) for one in seen.values() if one.steps), None)
             self._sampling.follow(int(name.partition("-")[0]) for name in seen)
 
     def _time_out(self, now: float) -> None:
@@ -160,7 +166,15 @@ class _Job:
         steps = [state.steps for state in self._seen.values() if state.is_training]
         if steps:
             self._injection.command(control.END, max(steps) + STEPS_TO_END)
-        self._ending.begin(now + (PATIENCE_S if steps else 0.0))
+        self._ending.begin(now + (PATIENCE_S + (STEPS_TO_END + 1) * self._step_s(now) if steps else 0.0))
+
+    def _step_s(self, now: float) -> float:
+        """How long a step takes, as far as is known: an interrupt in the middle of a long one would do harm."""
+        if self._first_step is None:
+            return 0.0
+        began, before = self._first_step
+        steps = max(state.steps for state in self._seen.values())
+        return max(now - self._changed, (now - began) / max(1, steps - before))
 
 
 def _unseen(words: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -65,10 +65,11 @@ def serve(connection: Connection, folder: Path, job_pid: int, options: Options, 
 
 
 def _stand_alone() -> None:
-    """What the probe does about signals, a forked process would do too; an interrupt is for the job."""
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    """What the probe does about signals, a forked process would do too: what is sent to all of the process group is for
+    the job. The probe ends this process by SIGTERM."""
     for number in FORWARDED:
-        signal.signal(number, signal.SIG_IGN if number == signal.SIGINT else signal.SIG_DFL)
+        signal.signal(number, signal.SIG_DFL if number == signal.SIGTERM else signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     gc.freeze()
 
 
