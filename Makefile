@@ -21,8 +21,8 @@ LABELS ?= ../shared/corpus
 # Platforms to build the editor extension for: linux-x64, linux-arm64, darwin-arm64, win32-x64, ...
 TARGETS := linux-x64
 
-# Processes that run tests.
-WORKERS ?= 2
+# Processes that run tests: more than two processors, since half of the time a test waits for a job or an editor.
+WORKERS ?= 3
 
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 

@@ -10,6 +10,19 @@ import pytest
 from hypothesis import settings
 
 REPOSITORY = Path(__file__).parents[1]
+LONG = (
+    "tests/probe/test_planted.py",
+    "tests/probe/test_agent_",
+    "tests/harmless/",
+    "tests/examples/",
+    "tests/precommit/",
+    "tests/action/",
+    "tests/soundness/",
+    "tests/editor/",
+    "tests/probe/",
+    "tests/lsp/",
+)
+"""Where single tests take many seconds, the longest first."""
 
 # The same examples on every run, and no limit by the clock: other work on the machine is no fault of the code.
 settings.register_profile("repeatable", deadline=None, derandomize=True)
@@ -29,3 +42,10 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         for sources in ("server", "rules"):
             compileall.compile_dir(REPOSITORY / sources, quiet=2)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest, so that in the end no process is left with what others cannot take off it."""
+    items.sort(
+        key=lambda item: next((rank for rank, path in enumerate(LONG) if item.nodeid.startswith(path)), len(LONG))
+    )
