@@ -52,7 +52,7 @@ def measured(**facts: object) -> Evidence:
 
 
 def rank(number: int, **facts: object) -> RankEvidence:
-    return RankEvidence(number, STEP_S, 0.0, **facts)  # type: ignore[arg-type]
+    return RankEvidence(number, **facts)  # type: ignore[arg-type]
 
 
 FIRST, SECOND = Line(PATH, 12), Line(PATH, 13)

@@ -51,8 +51,7 @@ class LoaderNoWorkers(Rule):
     advice only, since each worker would yield all of the data unless the dataset splits it.
 
     ## How the probe confirms it
-    By the share of the step that waits for data while the loader has no workers, together with the time of a batch from
-    the loader alone.
+    By the share of the step that waits for data while the loader has no workers.
 
     ## References
     - num_workers: half to two thirds of the physical cores (article 000), 4 to 8 per GPU (article 003), never above
@@ -64,7 +63,7 @@ class LoaderNoWorkers(Rule):
 
     code, name, family = "TL103", "loader-no-workers", Family.DATA
     fix_class = Applicability.UNSAFE
-    confirmed_by = "data wait share; loader alone slower than the step"
+    confirmed_by = "data wait share"
     examples = (
         invalid(
             """

@@ -75,8 +75,6 @@ class RankEvidence:
     """What one rank shows, compared with the others."""
 
     rank: int
-    step_s: float
-    data_wait_s: float
     batch_digests: tuple[str, ...] = ()
     """Digest of the first batch of each epoch that was seen."""
     dataset_share: float | None = None
@@ -97,7 +95,6 @@ class LoaderEvidence:
     data_wait_share: float
     workers: int
     queue_empty_share: float | None = None
-    alone_batch_s: float | None = None
     epoch_start_s: float | None = None
     """Median time from a new iterator to its first batch; None if no epoch turned."""
     steps_per_epoch: float | None = None

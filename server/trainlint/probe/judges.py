@@ -270,13 +270,10 @@ def judge_data_wait(evidence: Evidence, sites: Iterable[Site], *, confirmed_shar
         return Verdict(Status.INCONCLUSIVE, note=_no_loader(evidence))
     if loader.workers > 0:
         return Verdict(Status.REFUTED, note=f"the job's loader ran with {loader.workers} workers")
-    figures = [Measurement("data wait", loader.data_wait_share, "share", Source.AGENT, confirmed_share)]
-    if loader.alone_batch_s is not None:
-        alone, step = loader.alone_batch_s * 1e3, evidence.step_s * 1e3
-        figures.append(Measurement("loader alone", alone, "ms/batch", Source.AGENT, step))
+    figure = Measurement("data wait", loader.data_wait_share, "share", Source.AGENT, confirmed_share)
     status = Status.CONFIRMED if loader.data_wait_share >= confirmed_share else Status.REFUTED
     waited = loader.data_wait_share * evidence.step_s * 1e3
-    return Verdict(status, waited, loader.data_wait_share, None, tuple(figures))
+    return Verdict(status, waited, loader.data_wait_share, None, (figure,))
 
 
 def _no_loader(evidence: Evidence) -> str:
@@ -295,7 +292,7 @@ def judge_pageable_copies(
     lines = {line for site in sites for line in evidence.lines(site)}
     found = {line: evidence.copies[line] for line in lines if line in evidence.copies}
     if not found:
-        return Verdict(Status.INCONCLUSIVE, note="no copy of this loader's batches is in a trace; probe on a GPU")
+        return Verdict(Status.INCONCLUSIVE, note=_not_traced(evidence, "copies of this loader's batches"))
     if not any(copy.pageable for copy in found.values()):
         return Verdict(Status.REFUTED, note="the copies of its batches start in pinned memory")
     seconds = sum(copy.seconds_per_step for copy in found.values() if copy.pageable)

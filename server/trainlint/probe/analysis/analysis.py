@@ -340,11 +340,8 @@ class _Analysis:
         reductions = traced.reductions_by_rank(self.traced)
         shares = ranks.dataset_shares(self.observed.timed)
         for steps in self.observed.timed:
-            wait = self._parts(steps).share(DATA)
             yield RankEvidence(
                 rank=steps.rank,
-                step_s=steps.mean_s or 0.0,
-                data_wait_s=(wait or 0.0) * (steps.mean_s or 0.0),
                 batch_digests=ranks.batch_digests(steps),
                 dataset_share=shares.get(steps.process.pid),
                 printed_lines=lines.printed_lines(steps),

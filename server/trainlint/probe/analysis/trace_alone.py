@@ -193,8 +193,6 @@ def _rank_use(number: int, rank: RankTrace) -> RankUse:
 def _rank_evidence(number: int, rank: RankTrace) -> RankEvidence:
     return RankEvidence(
         rank=number if rank.rank is None else rank.rank,
-        step_s=rank.steps.median_s or 0.0,
-        data_wait_s=rank.per_step(rank.parts.data_wait_s) or 0.0,
         reductions_per_update=rank.reductions_per_update,
     )
 
