@@ -8,6 +8,7 @@ from pathlib import Path
 
 from trainlint.lint.check_options import CheckOptions
 from trainlint.lint.engine import check
+from trainlint.lint.finding import RuntimeFinding, Severity
 from trainlint.probe.measured import (
     Bottleneck,
     Cpu,
@@ -21,7 +22,7 @@ from trainlint.probe.measured import (
 )
 from trainlint.probe.verdict import Measurement, Source, Status, Verdict
 from trainlint.report.json_model import FindingJson
-from trainlint.report.probe_result import ProbeResult, SourceJson
+from trainlint.report.probe_result import ProbeResult, RuntimeFindingJson, SourceJson
 from trainlint.report.view import View
 
 CONFIRMED = Verdict(
@@ -36,8 +37,23 @@ NOT_EXERCISED = Verdict(Status.NOT_EXERCISED, note="the line did not run in the 
 INCONCLUSIVE = Verdict(Status.INCONCLUSIVE, note="probe on a GPU")
 
 
+def unpredicted_sync(path: Path, row: int) -> RuntimeFinding:
+    """What a run shows of a row that no rule flagged."""
+    message = "The host waits 4.1 ms per step for the device here, and no rule predicted it"
+    return RuntimeFinding("TL910", "unpredicted-sync", message, Severity.WARNING, path, row)
+
+
+DATA_BOUND = RuntimeFinding("TL901", "data-bound", "The step waits 61 % of its time for data", Severity.WARNING)
+"""What a run shows that is about no row."""
+
+
 def result_of(
-    folder: Path, verdicts: Mapping[str, Verdict], *, command: Sequence[str] = (), lines: Iterable[LineCost] = ()
+    folder: Path,
+    verdicts: Mapping[str, Verdict],
+    *,
+    command: Sequence[str] = (),
+    lines: Iterable[LineCost] = (),
+    runtime: Iterable[RuntimeFinding] = (),
 ) -> ProbeResult:
     """The result of a probe of what lies in a folder, in which findings have verdicts, by `ROW CODE` or `CODE`."""
     view = View(folder)
@@ -46,7 +62,9 @@ def result_of(
         replace(one, verdict=verdicts.get(f"{one.location.row} {one.finding.code}", verdicts.get(one.finding.code)))
         for one in findings
     ]
-    costs = list(lines)
+    costs, shown = list(lines), list(runtime)
+    paths = [*(one.path for one in judged), *(Path(cost.filename) for cost in costs)]
+    paths += [one.path for one in shown if one.path is not None]
     return ProbeResult(
         command=list(command) or ["python", str(folder / "train.py")],
         started="2026-01-02T03:04:05+00:00",
@@ -76,8 +94,8 @@ def result_of(
         overhead=Overhead(agent_share=0.001),
         lines=costs,
         findings=[FindingJson.of(one, view) for one in judged if one.verdict is not None],
-        runtime_findings=[],
-        sources=SourceJson.all([*(one.path for one in judged), *(Path(cost.filename) for cost in costs)], view),
+        runtime_findings=[RuntimeFindingJson.of(one) for one in shown],
+        sources=SourceJson.all(paths, view),
     )
 
 

@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 from program import Program
-from tests.probed_code import CONFIRMED, INCONCLUSIVE, NOT_EXERCISED, REFUTED, result_of, write_result
+from tests.probed_code import (
+    CONFIRMED,
+    DATA_BOUND,
+    INCONCLUSIVE,
+    NOT_EXERCISED,
+    REFUTED,
+    result_of,
+    unpredicted_sync,
+    write_result,
+)
 
 TRAIN = """\
 import torch
@@ -105,6 +114,80 @@ def test_a_verdict_follows_its_row_and_no_other(probed: Program, text: str, expe
     probed.write({"train.py": text})
     statuses = {place: status for place, (_, status) in found(probed, "--evidence", "probe.json").items()}
     assert statuses == expected
+
+
+STEP_ROW = 13
+"""A row that no rule flags."""
+
+
+def shown_by_runs(program: Program, *arguments: str) -> list[tuple[str, int, str]]:
+    done = program("check", "--output-format", "json", "--select", "TL9", "--evidence", "probe.json", *arguments)
+    return [
+        (Path(one["filename"]).name, one["location"]["row"], f"{one['code']} {one['severity']}")
+        for one in json.loads(done.stdout)
+    ]
+
+
+@pytest.fixture
+def with_a_surprise(program: Program) -> Program:
+    """A program, and the result of a probe that shows what no rule predicted."""
+    program.write({"train.py": TRAIN, "other.py": TRAIN, "pyproject.toml": ""})
+    runtime = [DATA_BOUND, unpredicted_sync(program.folder / "train.py", STEP_ROW)]
+    write_result(program.folder / "probe.json", result_of(program.folder, SYNCS, runtime=runtime))
+    return program
+
+
+def test_what_a_run_shows_of_a_row_is_a_finding_and_what_it_shows_of_no_row_is_for_its_report(
+    with_a_surprise: Program,
+) -> None:
+    assert shown_by_runs(with_a_surprise) == [("train.py", STEP_ROW, "TL910 warning")]
+    assert shown_by_runs(with_a_surprise, "other.py") == []
+    assert with_a_surprise("check", "train.py", "--select", "TL910", "--evidence", "probe.json").returncode == 1
+    assert with_a_surprise("check", "train.py", "--select", "TL910").returncode == 0
+
+
+SURPRISES = {
+    "nothing": (TRAIN, [STEP_ROW]),
+    "rows above": ("import os\n\n" + TRAIN, [STEP_ROW + 2]),
+    "the row": (TRAIN.replace("optimizer.step()", "optimizer.step(None)"), []),
+    "its spacing": (TRAIN.replace("optimizer.step()", "optimizer.step( )"), []),
+    "an equal row beside": (TRAIN.replace("    optimizer.step()\n", "    optimizer.step()\n" * 2), []),
+    "the row away": (TRAIN.replace("    optimizer.step()\n", ""), []),
+    "all of the text": ("", []),
+}
+
+
+@pytest.mark.parametrize(("text", "rows"), SURPRISES.values(), ids=SURPRISES)
+def test_what_a_run_shows_of_a_row_follows_it_and_no_other(
+    with_a_surprise: Program, text: str, rows: list[int]
+) -> None:
+    with_a_surprise.write({"train.py": text})
+    assert [row for _, row, _ in shown_by_runs(with_a_surprise)] == rows
+
+
+CONFIGURED = {
+    "ignored": ('[tool.trainlint]\nextend-select = ["TL9"]\nignore = ["TL910"]\n', []),
+    "ignored in the file": ('[tool.trainlint.per-file-ignores]\n"train.py" = ["unpredicted-sync"]\n', []),
+    "less severe": ('[tool.trainlint.severity]\nTL910 = "hint"\n', ["TL910 hint"]),
+}
+
+
+@pytest.mark.parametrize(("configuration", "shown"), CONFIGURED.values(), ids=CONFIGURED)
+def test_the_configuration_holds_for_what_a_run_shows(
+    with_a_surprise: Program, configuration: str, shown: list[str]
+) -> None:
+    with_a_surprise.write({"pyproject.toml": configuration})
+    done = with_a_surprise("check", "train.py", "--output-format", "json", "--evidence", "probe.json")
+    assert [f"{one['code']} {one['severity']}" for one in json.loads(done.stdout) if one["code"] == "TL910"] == shown
+
+
+def test_a_comment_silences_what_a_run_shows(program: Program) -> None:
+    silenced = TRAIN.replace("optimizer.step()", "optimizer.step()  # trainlint: ignore[TL910] known")
+    program.write({"train.py": silenced, "pyproject.toml": ""})
+    runtime = [unpredicted_sync(program.folder / "train.py", STEP_ROW)]
+    write_result(program.folder / "probe.json", result_of(program.folder, {}, runtime=runtime))
+    assert shown_by_runs(program) == []
+    assert "TL003" not in program("check", "train.py", "--evidence", "probe.json").stdout
 
 
 def test_without_digests_only_what_is_just_as_it_was_keeps_its_verdict(probed: Program) -> None:

@@ -9,10 +9,20 @@ from language_client import Abilities, Editor, gone, kill
 from lsprotocol import types
 from programs import QUIET_UTILS, TRAIN
 from pygls.exceptions import JsonRpcException
-from tests.probed_code import CONFIRMED, INCONCLUSIVE, NOT_EXERCISED, REFUTED, result_of, write_result
+from tests.probed_code import (
+    CONFIRMED,
+    DATA_BOUND,
+    INCONCLUSIVE,
+    NOT_EXERCISED,
+    REFUTED,
+    result_of,
+    unpredicted_sync,
+    write_result,
+)
 
 from trainlint.probe.measured import LineCost
 from trainlint.probe.verdict import Verdict
+from trainlint.report.probe_result import ProbeResult
 
 FILES = {"train.py": TRAIN, "utils.py": QUIET_UTILS}
 LOADER, SYNC = 9, 17
@@ -122,6 +132,120 @@ async def test_evidence_goes_stale_line_by_line(edit, project):
     assert await severities(editor, uri) == {"10 TL104": WARNING, "18 TL201": WARNING}
     editor.rewrite(uri, TRAIN)
     assert await severities(editor, uri) == {"9 TL104": ERROR, "17 TL201": ERROR}
+    await editor.command("trainlint.clearEvidence")
+
+
+BACKWARD = 15
+"""A row that no rule flags."""
+
+
+def surprise(folder: Path) -> Path:
+    """A result that shows what no rule predicted, on a row and of the whole run."""
+    runtime = [DATA_BOUND, unpredicted_sync(folder / "train.py", BACKWARD)]
+    return write_result(folder / "probe.json", result_of(folder, {}, runtime=runtime))
+
+
+async def test_what_only_a_run_shows_of_a_row_is_a_diagnostic_until_the_row_is_another(edit, project):
+    folder = project(FILES)
+    editor: Editor = await edit(folder)
+    uri = await opened(editor, folder)
+    await editor.command("trainlint.loadEvidence", {"path": str(surprise(folder))})
+    flagged = {"9 TL104", "17 TL201"}
+    assert set(await editor.found(uri)) == {*flagged, "15 TL910"}
+    (one,) = [each for each in await editor.diagnostics(uri) if each.code == "TL910"]
+    assert one.message == "The host waits 4.1 ms per step for the device here, and no rule predicted it"
+    assert (one.range.start.character, one.range.end.character) == (4, len("    loss.backward()"))
+    hover = await editor.hover(uri, "loss.backward")
+    assert hover is not None
+    assert "Some waits cannot be seen in the code" in hover.contents.value
+    editor.replace(uri, "history = []\n", "history = []\n\n")
+    assert "16 TL910" in await editor.found(uri)
+    editor.replace(uri, "loss.backward()", "loss.backward( )")
+    assert "TL910" not in " ".join(await editor.found(uri))
+    editor.replace(uri, "loss.backward( )", "loss.backward()")
+    assert "16 TL910" in await editor.found(uri)
+    await editor.command("trainlint.clearEvidence")
+    assert "TL910" not in " ".join(await editor.found(uri))
+
+
+async def test_in_a_text_that_does_not_parse_what_a_run_shows_stays_with_its_row_alone(edit, project):
+    folder = project(FILES)
+    editor: Editor = await edit(folder)
+    uri = await opened(editor, folder)
+    await editor.command("trainlint.loadEvidence", {"path": str(surprise(folder))})
+    assert "15 TL910" in await editor.found(uri)
+    editor.replace(uri, "from torch import nn\n", "from torch import (\n\n")
+    found = await editor.found(uri)
+    assert "16 TL910" in found
+    assert any("TL001" in one for one in found)
+    editor.replace(uri, "    loss.backward()", "     loss.backward()")
+    assert "TL910" not in " ".join(await editor.found(uri))
+    await editor.command("trainlint.clearEvidence")
+
+
+async def test_a_file_that_is_not_open_has_what_a_run_shows_of_it_in_the_workspace(edit, project):
+    folder = project(FILES)
+    editor: Editor = await edit(folder)
+    await editor.command("trainlint.loadEvidence", {"path": str(surprise(folder))})
+    report = (await editor.whole())[(folder / "train.py").as_uri()]
+    assert [one.code for one in report.items] == ["TL104", "TL910", "TL201"]
+    await editor.command("trainlint.clearEvidence")
+
+
+async def test_a_change_of_what_a_line_calls_leaves_what_was_measured_of_the_line(edit, project):
+    folder = project(FILES)
+    editor: Editor = await edit(folder)
+    uri = await opened(editor, folder)
+    other = editor.open(folder / "utils.py")
+    path = evidence(folder, cost(folder / "train.py", SYNC), cost(folder / "utils.py", 2, 0.5), TL201=CONFIRMED)
+    await editor.command("trainlint.loadEvidence", {"path": str(path)})
+    assert await editor.hints(other) == {2: "0.5 ms/step"}
+    editor.replace(other, "tensor.detach()", "tensor.detach().clone()")
+    assert await editor.hints(other) == {}
+    assert await editor.hints(uri) == {SYNC: "12.3 ms/step"}
+    assert (await severities(editor, uri))["17 TL201"] is ERROR
+    await editor.command("trainlint.clearEvidence")
+
+
+async def test_what_is_known_of_a_file_is_not_known_of_it_under_another_name(edit, project):
+    folder = project(FILES)
+    editor: Editor = await edit(folder)
+    uri = await opened(editor, folder)
+    path = evidence(folder, cost(folder / "train.py", SYNC), TL201=CONFIRMED)
+    await editor.command("trainlint.loadEvidence", {"path": str(path)})
+    assert (await severities(editor, uri))["17 TL201"] is ERROR
+    editor.close(uri)
+    (folder / "train.py").rename(folder / "renamed.py")
+    editor.tell_changed(folder / "train.py", folder / "renamed.py")
+    renamed = editor.open(folder / "renamed.py")
+    assert (await severities(editor, renamed))["17 TL201"] is WARNING
+    assert await editor.hints(renamed) == {}
+    await editor.command("trainlint.clearEvidence")
+
+
+def about(result: ProbeResult, file: Path) -> ProbeResult:
+    """What a result says of one file."""
+    findings = [one for one in result.findings if one.filename == str(file)]
+    sources = [one for one in result.sources if one.filename == str(file)]
+    return result.model_copy(update={"findings": findings, "sources": sources})
+
+
+async def test_of_each_file_the_result_counts_that_came_last(edit, project):
+    folder = project({**FILES, "other.py": TRAIN})
+    editor: Editor = await edit(folder)
+    train, other = folder / "train.py", folder / "other.py"
+    uri, other_uri = await opened(editor, folder), editor.open(other)
+    for file, verdict, ms in ((train, CONFIRMED, 12.3), (other, REFUTED, 0.1), (train, REFUTED, 0.2)):
+        command = ["python", str(file)]
+        result = result_of(folder, {"TL201": verdict}, command=command, lines=[cost(file, SYNC, ms)])
+        path = write_result(folder / "probe.json", about(result, file))
+        await editor.command("trainlint.loadEvidence", {"path": str(path)})
+        if ms == 0.1:
+            assert (await severities(editor, uri))["17 TL201"] is ERROR
+            assert (await severities(editor, other_uri))["17 TL201"] is HINT
+    assert (await severities(editor, uri))["17 TL201"] is HINT
+    assert await editor.hints(uri) == {SYNC: "0.2 ms/step"}
+    assert await editor.hints(other_uri) == {SYNC: "0.1 ms/step"}
     await editor.command("trainlint.clearEvidence")
 
 

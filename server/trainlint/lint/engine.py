@@ -129,12 +129,13 @@ class Run:
     def _joined(self, checked: Sequence[Checked], named: Sequence[Path]) -> Result:
         findings = [reported for one in checked for reported in one.findings]
         withheld = [held for one in checked for held in one.withheld]
+        if self.options.verdicts is not None:
+            findings = [*self.options.verdicts.joined(findings, self._document), *self._shown_by_runs(named)]
         if findings or withheld:
             from trainlint.lint.finding import Severity
 
             least = Severity[(self.options.min_severity or "hint").upper()]
-            judged = self._judged(findings)
-            findings = sorted((one for one in judged if one.severity >= least), key=order)
+            findings = sorted((one for one in findings if one.severity >= least), key=order)
             withheld = [one for one in withheld if one.severity >= least]
         seconds: dict[str, float] = {}
         for one in checked if self.options.timings else ():
@@ -152,10 +153,14 @@ class Run:
             rule_seconds=tuple(sorted(seconds.items(), key=lambda item: (-item[1], item[0]))),
         )
 
-    def _judged(self, findings: list[Reported]) -> list[Reported]:
-        """The findings, with what runs say about them."""
-        verdicts = self.options.verdicts
-        return findings if verdicts is None else verdicts.joined(findings, self._document)
+    def _shown_by_runs(self, named: Sequence[Path]) -> Iterator[Reported]:
+        """What only runs show in the files to report on."""
+        from trainlint.lint.reporting import FileReport
+
+        assert self.options.verdicts is not None
+        for document, shown in self.options.verdicts.shown(named, self._document):
+            selection = self.governance.of_folder(document.path.parent).selection
+            yield from FileReport(document, selection).shown_by_runs(shown)
 
     def _document(self, path: Path) -> Document | None:
         """A file as it is checked; None where it has no text."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from trainlint.fixes.recipe import Fix
-from trainlint.lint.finding import Finding, Severity, Tag
+from trainlint.lint.finding import Finding, RuntimeFinding, Severity, Tag
 from trainlint.lint.pages import url_of
 from trainlint.lint.result import HotLoop, Position, Reported, Withheld, order
 from trainlint.lint.rule import FileRule
@@ -48,8 +48,7 @@ class FileReport:
     def findings(self, found: Iterable[Finding]) -> list[Reported | Withheld]:
         """Turn what rules found in this file into what is reported, with what is wrong with its suppressions, and how
         much is withheld."""
-        heard = [finding for finding in strongest(found) if finding.code in self._codes]
-        loud = [finding for finding in heard if not self._silenced(finding)]
+        loud = self._loud(strongest(found))
         about_comments = [
             finding
             for finding in self._about_suppressions()
@@ -59,6 +58,19 @@ class FileReport:
         shown = [finding for finding in (*loud, *about_comments) if finding.confidence >= least]
         reported = sorted((self._reported(finding) for finding in shown), key=order)
         return [*reported, *self._withheld(finding for finding in loud if finding.confidence < least)]
+
+    def shown_by_runs(self, found: Iterable[RuntimeFinding]) -> list[Reported]:
+        """Turn what only a run shows, at rows of this file, into what is reported."""
+        findings = [
+            Finding(one.code, one.name, one.message, self._row(one.row), one.severity, Confidence.HIGH)
+            for one in found
+            if one.row is not None
+        ]
+        return [replace(self._reported(finding), from_run=True) for finding in self._loud(findings)]
+
+    def _loud(self, found: Iterable[Finding]) -> list[Finding]:
+        """What is selected, and what no comment silences."""
+        return [finding for finding in found if finding.code in self._codes and not self._silenced(finding)]
 
     def _withheld(self, findings: Iterable[Finding]) -> Iterator[Withheld]:
         counts = Counter(self._selection.severity(finding.code, finding.severity) for finding in findings)
@@ -83,9 +95,7 @@ class FileReport:
     def left_out(self, statements: Iterable[LeftOut]) -> Iterator[Finding]:
         """Say which statements were not analysed; the others were, so it is no error."""
         for row, why in statements:
-            line = self.document.index.line(row)
-            indentation = len(line) - len(line.lstrip())
-            site = Site(self.document.path, row, indentation, row, len(line.encode("utf-8", "surrogatepass")), "")
+            site = self._row(row)
             message = f"This statement is left out of the analysis: {why}, {_OWN_LIMIT}"
             for finding in tool_finding(self._selection, UNREADABLE, site, message):
                 yield replace(finding, severity=Severity.WARNING)
@@ -140,6 +150,12 @@ class FileReport:
         """Whether silence about a pattern means something: its rules were looked for, and are not about comments."""
         about_comments = pattern in (UNUSED_SUPPRESSION, WITHOUT_REASON, "unused-suppression")
         return not about_comments and self._selection.took_part(pattern)
+
+    def _row(self, row: int) -> Site:
+        """A row without its indentation."""
+        line = self.document.index.line(row)
+        indentation = len(line) - len(line.lstrip())
+        return Site(self.document.path, row, indentation, row, len(line.encode("utf-8", "surrogatepass")), "")
 
     def _site(self, span: Span) -> Site:
         return Site(self.document.path, span.row, span.column, span.end_row, span.end_column, "")

@@ -39,6 +39,8 @@ class Reported:
     """How editors may show the code, besides its severity."""
     verdict: Verdict | None = None
     """What a run that was measured says about it; None where none speaks about the code as it is."""
+    from_run: bool = False
+    """Whether such a run shows it, and nothing in the code does."""
 
     @property
     def severity(self) -> Severity:

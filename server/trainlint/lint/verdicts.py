@@ -1,7 +1,8 @@
 """Verdicts of a run, joined to the findings of the code as it is now.
 
 A verdict is about the rows that ran. It holds for the finding of the same rule in the same rows, wherever these moved;
-where one of them is another now, or it cannot be told where it is, the verdict is dropped.
+where one of them is another now, or it cannot be told where it is, the verdict is dropped. What a run shows on a row
+that no rule flagged is reported there, and dropped likewise.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from trainlint.lint.finding import RuntimeFinding
 from trainlint.lint.result import Position, Reported
 from trainlint.probe.verdict import Verdict
 from trainlint.source.alignment import row_digests, rows_now
@@ -39,6 +41,8 @@ class RecordedFile:
     """A digest of each row as it was then (`source.alignment`); None where nobody has them, so that only a finding that
     is just as it was keeps its verdict."""
     recorded: tuple[Recorded, ...] = ()
+    shown: tuple[RuntimeFinding, ...] = ()
+    """What only the run shows, at rows of the file as it was then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,19 @@ class Verdicts:
         for reported in findings:
             by_path.setdefault(reported.path, []).append(reported)
         return [one for path, found in by_path.items() for one in self._joined_in(path, found, document_of)]
+
+    def shown(
+        self, paths: Iterable[Path], document_of: Callable[[Path], Document | None]
+    ) -> Iterator[tuple[Document, list[RuntimeFinding]]]:
+        """What only runs show in these files, at the rows where it is now."""
+        files = {name: file for name, file in self.files.items() if file.shown and file.rows is not None}
+        for path in paths if files else ():
+            file = files.get(os.path.realpath(path))
+            document = None if file is None else document_of(path)
+            if file is None or document is None:
+                continue
+            rows = rows_now(file.rows or (), row_digests(document.index))
+            yield document, [replace(one, row=rows[one.row]) for one in file.shown if one.row in rows]
 
     def _joined_in(
         self, path: Path, findings: Sequence[Reported], document_of: Callable[[Path], Document | None]

@@ -79,7 +79,9 @@ class Placing:
         place = text.now(Range(index.offset(first.row, first.column - 1), index.offset(last.row, last.column - 1)))
         if place is None:
             return None
-        if reported.verdict is not None and not _has_same_rows(text, reported, place):
+        if (reported.from_run or reported.verdict is not None) and not _has_same_rows(text, reported, place):
+            if reported.from_run:
+                return None
             reported = replace(reported, verdict=None)
         diagnostic = self._diagnostic(reported, self._units.range(text.index, *place))
         diagnostic.message += note

@@ -12,7 +12,7 @@ from typing import Final, Literal, Self
 
 from pydantic import ValidationError
 
-from trainlint.lint.finding import RuntimeFinding
+from trainlint.lint.finding import RuntimeFinding, Severity
 from trainlint.lint.pages import DOCUMENTATION
 from trainlint.lint.result import Reported
 from trainlint.probe.measured import Measured
@@ -73,6 +73,18 @@ class RuntimeFindingJson(Model):
                 "location": None if finding.row is None else PositionJson(row=finding.row, column=1),
                 "evidence": [MeasurementJson.of(one) for one in finding.evidence],
             }
+        )
+
+    def finding(self) -> RuntimeFinding:
+        """The finding again, with its file as it was called where the job ran."""
+        return RuntimeFinding(
+            self.code,
+            self.name,
+            self.message,
+            Severity[self.severity.upper()],
+            None if self.filename is None else Path(self.filename),
+            None if self.location is None else self.location.row,
+            tuple(one.measurement() for one in self.evidence),
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
+from trainlint.lint.finding import RuntimeFinding
 from trainlint.lint.result import Position
 from trainlint.lint.verdicts import Recorded, RecordedFile, Verdicts
 from trainlint.report.json_model import FindingJson
@@ -20,7 +21,16 @@ def verdicts_of(result: ProbeResult, paths: PathMap) -> Verdicts:
         # A job runs no notebook: what is said of a cell is about no row that ran.
         if finding.cell is None:
             findings.setdefault(local_name(finding.filename, paths), []).append(finding)
-    return Verdicts({name: RecordedFile(rows.get(name), tuple(_recorded(found))) for name, found in findings.items()})
+    shown: dict[str, list[RuntimeFinding]] = {}
+    for one in result.runtime_findings:
+        if one.filename is not None and one.location is not None:
+            shown.setdefault(local_name(one.filename, paths), []).append(one.finding())
+    return Verdicts(
+        {
+            name: RecordedFile(rows.get(name), tuple(_recorded(findings.get(name, ()))), tuple(shown.get(name, ())))
+            for name in findings.keys() | shown.keys()
+        }
+    )
 
 
 def local_name(filename: str, paths: PathMap) -> str:
