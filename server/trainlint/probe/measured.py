@@ -87,6 +87,7 @@ class Cpu(Model):
     """Mean over all cores, 0 to 1."""
     busiest_core_mean: float | None
     rss_peak_bytes: int | None
+    """Of all processes of the job together; memory that forked processes share counts in each of them."""
     io_wait_share: float | None
 
 

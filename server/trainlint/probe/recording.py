@@ -20,7 +20,7 @@ of a line or be missing: the job may have been killed. What is broken is left ou
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -225,6 +225,11 @@ class ProcessRecording:
         return (note for note in self.notes if note.get("note") == kind)
 
     @property
+    def names(self) -> dict[int, str]:
+        """The texts that records and notes refer to by number."""
+        return _names(self.notes)
+
+    @property
     def role(self) -> str:
         """`rank`, `worker` or `other`; the last note counts."""
         roles = [str(note.get("role")) for note in self.noted("role")]
@@ -364,14 +369,20 @@ def _process(ring: Path, broken: list[str]) -> ProcessRecording | None:
         if isinstance(note, dict):
             notes.append(note)
     try:
-        found = _ring(
-            ring.read_bytes(), {int(str(note["id"])): str(note["text"]) for note in notes if note.get("note") == "name"}
-        )
-    except (OSError, ValueError, KeyError) as error:
+        found = _ring(ring.read_bytes(), _names(notes))
+    except (OSError, ValueError) as error:
         broken.append(f"{ring.name}: {error}")
         return None
     pid, kept, lost = found
     return ProcessRecording(pid, kept, lost, tuple(notes))
+
+
+def _names(notes: Iterable[dict[str, object]]) -> dict[int, str]:
+    return {
+        identity: str(note.get("text"))
+        for note in notes
+        if note.get("note") == "name" and isinstance(identity := note.get("id"), int)
+    }
 
 
 def _ring(content: bytes, names: dict[int, str]) -> tuple[int, tuple[Record, ...], int]:

@@ -15,7 +15,7 @@ def cpu_use(observed: Observed) -> tuple[Cpu, str | None]:
     system = observed.recording.system
     if not system:
         return NOTHING, "the machine was not sampled"
-    inside = [one for one in system if one.clock in observed.clean] or []
+    inside = [one for one in system if one.clock in observed.clean]
     if not inside:
         return NOTHING, "no sample of the machine fell into the clean steps"
     busy = [statistics.fmean(one.cores_busy) for one in inside if one.cores_busy]

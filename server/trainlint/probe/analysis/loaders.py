@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from trainlint.agent import records
-from trainlint.probe.analysis.observed import line_of, names_of, whole
+from trainlint.probe.analysis.observed import line_of, whole
 from trainlint.probe.analysis.steps import RankSteps
 from trainlint.probe.evidence import Line
 from trainlint.probe.recording import ProcessRecording, Record
@@ -78,7 +78,7 @@ def _loader(steps: RankSteps, name: str, own: list[Record]) -> TrainingLoader:
 
 def loader_notes(process: ProcessRecording) -> Mapping[str, Note]:
     """What a process noted of its loaders, by the name that records give them; the last note of a loader counts."""
-    names = names_of(process)
+    names = process.names
     return {
         names.get(identity, str(identity)): note
         for note in process.noted("loader")

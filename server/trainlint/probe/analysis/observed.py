@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -100,33 +100,21 @@ def own_code(recording: Recording) -> JobCode:
 
 
 def number(value: object) -> float | None:
-    """A number that a note holds."""
+    """A number that a note holds; None for anything else."""
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def whole(value: object) -> int | None:
+    """A whole number that a note holds; None for anything else."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def listed(value: object) -> list[object]:
+    """A list that a note holds; empty for anything else."""
+    return value if isinstance(value, list) else []
 
 
 def line_of(text: str) -> Line | None:
     """The line that a name such as `/project/train.py:41` means."""
     path, _, row = text.rpartition(":")
     return Line(Path(path), int(row)) if path and row.isdecimal() else None
-
-
-def listed(value: object) -> list[object]:
-    """A list of a note; empty where it is none."""
-    return value if isinstance(value, list) else []
-
-
-def whole(value: object) -> int | None:
-    """Likewise a whole one."""
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def names_of(process: ProcessRecording) -> Mapping[int, str]:
-    """The texts of the names that a process's notes and records refer to by number."""
-    return dict(_names(process))
-
-
-def _names(process: ProcessRecording) -> Iterator[tuple[int, str]]:
-    for note in process.noted("name"):
-        identity = whole(note.get("id"))
-        if identity is not None:
-            yield identity, str(note.get("text"))

@@ -391,8 +391,9 @@ def _in_words(label: frozenset[str], process: ProcessRecording) -> str:
 
 def optimizer_classes(process: ProcessRecording) -> dict[str, str]:
     """The class of each optimizer by the name that records give it."""
-    texts = {note.get("id"): str(note.get("text")) for note in process.noted("name")}
+    names = process.names
     return {
-        texts.get(note.get("name"), str(note.get("name"))): str(note.get("class"))
+        names.get(identity, str(identity)): str(note.get("class"))
         for note in process.noted("optimizer")
+        if isinstance(identity := note.get("name"), int)
     }
