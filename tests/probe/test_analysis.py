@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -126,6 +127,51 @@ def test_waits_in_collectives_are_no_time_of_ones_own(tmp_path: Path) -> None:
             process.spend(records.WAIT, 0.001 + 0.020 * (1 - (process.rank or 0)), name=f"{TRAIN}:70")
     run, _ = measured(tmp_path, *ranks)
     assert [rank.own_s for rank in run.ranks] == pytest.approx([0.068, 0.088])
+
+
+def in_turn(rank: int, *extra: tuple[float, float]) -> MadeProcess:
+    """A rank that in each step takes a time of its own more, and waits for the other, which takes its own."""
+    process = made.rank(rank, world_size=2)
+    process.phase(records.CLEAN)
+    for mine, others in extra:
+        process.step("N f B Oadam")
+        process.clock += mine
+        process.spend(records.WAIT, 0.001 + max(0.0, others - mine), name=f"{TRAIN}:70")
+    return process
+
+
+SLOWER: Mapping[str, tuple[Sequence[float], bool]] = {
+    "in each step": ([0.020] * 40, True),
+    "in most steps": ([0.020, 0.020, 0.0, 0.020] * 10, True),
+    "in somewhat more than half of the steps": ([0.020, 0.020, 0.020, 0.0, 0.0] * 8, False),
+    "by little in each step": ([0.005] * 40, False),
+    "by much in few steps": ([0.0, 0.0, 0.500, 0.0] * 10, False),
+    "in all of a few steps": ([0.020] * 6, False),
+}
+
+
+@pytest.mark.parametrize("case", SLOWER)
+def test_a_rank_is_a_straggler_if_it_is_slower_more_often_than_chance_has_it(case: str, tmp_path: Path) -> None:
+    extra, is_one = SLOWER[case]
+    ranks = in_turn(0, *((0.0, one) for one in extra)), in_turn(1, *((one, 0.0) for one in extra))
+    run, _ = measured(tmp_path, *ranks)
+    assert any("longer than the median rank" in why for why in run.bottleneck.why) is is_one
+
+
+def test_time_in_which_other_work_has_the_core_is_no_time_of_a_ranks_own(tmp_path: Path) -> None:
+    ranks = [made.rank(number, world_size=2) for number in range(2)]
+    for process in ranks:
+        process.phase(records.CLEAN)
+        waited = 0.0
+        for _ in range(21):
+            process.record(records.CORE_WAIT, process.clock, value=waited)
+            process.step("N f B Oadam")
+            process.clock += 0.020 * (process.rank or 0)
+            waited += 0.020 * (process.rank or 0)
+            process.spend(records.WAIT, 0.001 + 0.020 * (1 - (process.rank or 0)), name=f"{TRAIN}:70")
+    run, _ = measured(tmp_path, *ranks)
+    assert run.ranks[1].own_s == pytest.approx(0.068, rel=0.1)
+    assert not any("longer than the median rank" in why for why in run.bottleneck.why)
 
 
 @pytest.mark.parametrize("alone", [True, False], ids=["while one evaluates", "while all evaluate"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import median_low
 from typing import Any
 
 import pytest
@@ -65,9 +66,18 @@ def environment(devices: list[Gpu]) -> Environment:
     )
 
 
-def own(*seconds: float | None) -> dict[str, Any]:
-    ranks = [RankUse(rank=i, median_s=0.1, data_wait=0.0, own_s=own_s) for i, own_s in enumerate(seconds)]
-    return {"ranks": ranks}
+def own(*seconds: float | None, sure: bool = True) -> dict[str, Any]:
+    """Ranks with these own times, in all steps or in too few of them to be sure."""
+    known = [own_s for own_s in seconds if own_s is not None]
+    usual = median_low(known) if len(known) > 1 else None
+    return {"ranks": [_rank(i, own_s, usual, sure) for i, own_s in enumerate(seconds)]}
+
+
+def _rank(index: int, own_s: float | None, usual: float | None, sure: bool) -> RankUse:
+    above = None if own_s is None or usual is None else own_s / usual - 1
+    least = above if sure else None
+    told = {"above_median": above, "above_median_at_least": least}
+    return RankUse(rank=index, median_s=0.1, data_wait=0.0, own_s=own_s, **told)
 
 
 RUN = Measured(
@@ -169,6 +179,7 @@ CASES = (
     Case("TL906", "one of two", 1, own(0.1, 0.2)),
     Case("TL906", "the first", 1, own(0.5, 0.1, 0.1)),
     Case("TL906", "half of the ranks", 1, own(0.1, 0.1, 0.2, 0.2)),
+    Case("TL906", "in too few steps to be sure", 0, own(0.1, 0.2, sure=False)),
     Case("TL906", "alike", 0, own(0.1, 0.101, 0.099, 0.102)),
     Case("TL906", "a single rank", 0, own(0.1)),
     Case("TL906", "not measured", 0, own(None, None)),

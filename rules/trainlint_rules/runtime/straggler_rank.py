@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from statistics import median_low
 from typing import TYPE_CHECKING
 
 from trainlint.lint.finding import RuntimeFinding
@@ -20,8 +19,8 @@ class StragglerRank(RuntimeRule):
     """One rank is slower than the others, which wait for it.
 
     ## What it does
-    Reports a rank whose own time per step, without its waits for the others, is at least 10 % above that of the median
-    rank.
+    Reports a rank whose own time per step, without its waits for the others and for a core, is at least 10 % above that
+    of the median rank: in so many steps that chance does not explain it, with 99 % confidence.
 
     ## Why it is slow
     Ranks that reduce gradients together are as fast as the slowest of them. The others spend the difference waiting.
@@ -42,8 +41,9 @@ class StragglerRank(RuntimeRule):
     There is none: what to change is in the code that the measurements name.
 
     ## How the probe confirms it
-    By the steps of each rank without the waits in collectives, and without what its backward pass takes longer than the
-    quickest one, since that is where DDP waits.
+    By the steps of each rank without the waits in collectives, without what its backward pass takes longer than the
+    quickest one, since that is where DDP waits, and without the time in which it was ready and other work had its core.
+    A sign test over the steps tells whether the difference is more than chance.
 
     ## References
     - Article 000, stragglers in all-to-all, in the list of sources (https://trainlint.readthedocs.io/en/latest/sources/).
@@ -55,15 +55,14 @@ class StragglerRank(RuntimeRule):
     confirmed_by = "own time of the ranks"
 
     def measured(self, run: Measured, evidence: Evidence) -> Iterator[RuntimeFinding]:
-        known = [(rank.own_s, rank.rank) for rank in run.ranks if rank.own_s is not None]
+        known = [(rank.above_median, rank) for rank in run.ranks if rank.above_median is not None]
         if len(known) < 2 or not measured_enough(run):
             return
-        usual = median_low(own for own, _ in known)
-        if usual <= 0:
-            return
-        slowest, rank = max(known)
-        above = reached("own time above the median rank", slowest / usual - 1, thresholds.STRAGGLER, Source.AGENT)
-        if above is not None:
-            own = Measurement(f"own time of rank {rank}", slowest * 1e3, "ms/step", Source.AGENT)
-            told = f"{slowest * 1e3:.3g} ms of its own per step, {percent(above.value)} more than the median rank"
-            yield self.shown(f"Rank {rank} takes {told}", above, own)
+        exceeds, slowest = max(known, key=lambda one: one[0])
+        name = "own time above the median rank"
+        least = reached(f"{name}, at least", slowest.above_median_at_least, thresholds.STRAGGLER, Source.AGENT)
+        if least is not None and slowest.own_s is not None:
+            above = Measurement(name, exceeds, "share", Source.AGENT, thresholds.STRAGGLER.value)
+            own = Measurement(f"own time of rank {slowest.rank}", slowest.own_s * 1e3, "ms/step", Source.AGENT)
+            told = f"{slowest.own_s * 1e3:.3g} ms of its own per step, {percent(exceeds)} more than the median rank"
+            yield self.shown(f"Rank {slowest.rank} takes {told}", above, least, own)

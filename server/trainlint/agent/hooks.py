@@ -7,6 +7,7 @@ from . import (
     calls,
     collections,
     compilers,
+    cores,
     distributed,
     evaluation,
     loaders,
@@ -33,6 +34,7 @@ SUBJECTS = (
     distributed,
     evaluation,
     recompilations,
+    cores,
     window,
     compilers,
 )

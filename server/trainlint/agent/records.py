@@ -51,6 +51,8 @@ TRANSFER = 12
 """A copy between host and device that the host timed: name of the line; value is the bytes."""
 WAIT = 13
 """Time in a collective or a barrier that the host waited for: name of the line."""
+CORE_WAIT = 14
+"""How long the thread has been ready and waited for a core since it started: value is the seconds."""
 
 # Flags of BATCH.
 GRADIENTS = 1

@@ -127,7 +127,11 @@ class RankUse(Model):
     median_s: float | None
     data_wait: float | None
     own_s: float | None = None
-    """Median step without the time that it waits for other ranks."""
+    """Median step without the time that it waits for other ranks, and for a core."""
+    above_median: float | None = None
+    """By how much its own time exceeds that of the median rank in the same step, as a share; the median over steps."""
+    above_median_at_least: float | None = None
+    """At least by how much, with 99 % confidence; None where there are too few steps to tell."""
 
 
 class Job(Model):

@@ -253,15 +253,17 @@ class _Analysis:
         )
 
     def _rank_uses(self) -> list[RankUse]:
-        own = {one.steps.process.pid: one.own_s for one in self.own_times}
+        own = {one.steps.process.pid: one for one in self.own_times}
         return [
             RankUse(
                 rank=steps.rank,
                 median_s=steps.median_s,
                 data_wait=self._parts(steps).share(DATA),
-                own_s=own.get(steps.process.pid),
+                own_s=one.own_s if one is not None else None,
+                above_median=one.above if one is not None else None,
+                above_median_at_least=one.above_at_least if one is not None else None,
             )
-            for steps in self.observed.ranks
+            for steps, one in ((steps, own.get(steps.process.pid)) for steps in self.observed.ranks)
         ]
 
     def _parts(self, steps: RankSteps) -> Parts:

@@ -10,6 +10,8 @@ RECORD_S = 1.5e-6
 """At most what the agent takes for a record: 0.33 us to write it, and the hook around it."""
 LOOKUP_S = 12e-6
 """Likewise for a record that names a line: 3.5 us for the hook, and up to 8.6 us to look through twenty frames."""
+CORE_WAIT_S = 15e-6
+"""Likewise for a record of how long a thread waited for a core, which opens and reads a file of the kernel's."""
 NAMING_A_LINE = frozenset({records.SYNC, records.CALL, records.TRANSFER, records.WAIT, records.LINE})
 
 
@@ -29,7 +31,13 @@ def overhead_of(observed: Observed) -> Overhead:
 def _agent_share(observed: Observed) -> float | None:
     shares = []
     for steps in observed.timed:
-        found = steps.timed(*range(records.BATCH, records.WAIT + 1))
-        cost = sum(LOOKUP_S if one.kind in NAMING_A_LINE else RECORD_S for one in found)
+        found = steps.timed(*range(records.BATCH, records.CORE_WAIT + 1))
+        cost = sum(_cost_s(one.kind) for one in found)
         shares.append(cost / steps.wall_s)
     return max(shares, default=None)
+
+
+def _cost_s(kind: int) -> float:
+    if kind == records.CORE_WAIT:
+        return CORE_WAIT_S
+    return LOOKUP_S if kind in NAMING_A_LINE else RECORD_S

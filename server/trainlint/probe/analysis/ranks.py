@@ -1,8 +1,9 @@
 """Ranks compared: which one the others wait for, and whether they wait for one that evaluates or saves.
 
 Ranks that reduce gradients together take as long for a step as the slowest of them. A rank's own time leaves out what
-it waited: waits that the host timed, and, where DDP reduces during the backward pass, what its backward pass takes
-longer than that of the rank that is through with it soonest.
+it waited: for a core that other work had, in waits that the host timed, and, where DDP reduces during the backward
+pass, what its backward pass takes longer than that of the rank that is through with it soonest. Ranks are compared step
+by step, and one is a straggler only if it is the slower one in so many steps that chance does not explain it.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from dataclasses import dataclass
 
 from trainlint.agent import records
 from trainlint.probe import thresholds
+from trainlint.probe.analysis.core_waits import CoreWaits
 from trainlint.probe.analysis.loaders import training_loaders
 from trainlint.probe.analysis.observed import Observed, number, whole
 from trainlint.probe.analysis.shares import call_type
-from trainlint.probe.analysis.steps import Cycle, RankSteps, Spans
+from trainlint.probe.analysis.steps import RankSteps
 from trainlint.probe.evidence import Barrier
 from trainlint.probe.recording import Record
-from trainlint.probe.traces.intervals import Span, overlap, union
+from trainlint.probe.traces.intervals import Span, overlap, total, union, without
 
 ALWAYS = -math.inf, math.inf
 
@@ -31,70 +33,95 @@ class OwnTime:
 
     steps: RankSteps
     own_s: float | None
+    """The median over steps."""
+    above: float | None = None
+    """By how much that exceeds the own time of the median rank in the same step, as a share; the median over steps."""
+    above_at_least: float | None = None
+    """With 99 % confidence; None where there are too few steps to say so."""
 
 
 def own_times(observed: Observed) -> tuple[OwnTime, ...]:
     """The own time of each rank with clean steps."""
-    waits = [_Waits.of(steps) for steps in observed.timed]
-    together = len(waits) > 1 and all(_reduces_together(one.steps) for one in waits)
-    quickest = min((one.backward_s for one in waits if one.backward_s is not None), default=None)
+    ranks = [(steps, _parts_of(steps)) for steps in observed.timed]
+    if not ranks:
+        return ()
+    together = len(ranks) > 1 and all(_reduces_together(steps) for steps, _ in ranks)
+    own: list[list[float]] = [[] for _ in ranks]
+    # All ranks count the same steps, so the first of one is the first of all.
+    for parts in zip(*(parts for _, parts in ranks), strict=False):
+        if all(one.regular for one in parts):
+            quickest = min(one.backward_s for one in parts)
+            for times, one in zip(own, parts, strict=True):
+                hidden = max(one.inside_s, one.backward_s - quickest) if together else one.inside_s
+                times.append(max(0.0, one.busy_s + one.backward_s - hidden))
+    usual = [statistics.median_low(step) for step in zip(*own, strict=True)]
     found = []
-    for one in waits:
-        median = one.steps.median_s
-        hidden = one.inside_s
-        if together and quickest is not None and one.backward_s is not None:
-            hidden = max(hidden, one.backward_s - quickest)
-        found.append(OwnTime(one.steps, None if median is None else max(0.0, median - one.outside_s - hidden)))
+    for (steps, _), times in zip(ranks, own, strict=True):
+        above = sorted(time / median - 1 for time, median in zip(times, usual, strict=True) if median > 0)
+        if len(ranks) < 2 or not above:
+            found.append(OwnTime(steps, statistics.median(times) if times else None))
+        else:
+            found.append(OwnTime(steps, statistics.median(times), statistics.median(above), _median_at_least(above)))
     return tuple(found)
 
 
 def straggler(times: Sequence[OwnTime]) -> tuple[OwnTime, float] | None:
     """The rank that the others wait for, and by how much its own time exceeds that of the median rank, as a share."""
-    known = [(one.own_s, one) for one in times if one.own_s is not None]
-    if len(known) < 2:
+    known = [(one.above, one) for one in times if one.above is not None]
+    if not known:
         return None
-    usual = statistics.median_low(own for own, _ in known)
-    slowest_s, slowest = max(known, key=lambda one: one[0])
-    if usual <= 0:
-        return None
-    above = slowest_s / usual - 1
-    return (slowest, above) if above >= thresholds.STRAGGLER.value else None
+    above, slowest = max(known, key=lambda one: one[0])
+    sure = slowest.above_at_least is not None and slowest.above_at_least >= thresholds.STRAGGLER.value
+    return (slowest, above) if sure else None
+
+
+def _median_at_least(ordered: Sequence[float]) -> float | None:
+    """The lower end of the median's 99 % interval, whatever the distribution: a sign test of each smaller value."""
+    tail = (1 - math.erf(thresholds.DEVIATIONS / math.sqrt(2))) / 2
+    chance, below = 0.0, -1
+    for smaller in range(len(ordered)):
+        chance += math.comb(len(ordered), smaller) / 2 ** len(ordered)
+        if chance > tail:
+            break
+        below = smaller
+    return ordered[below] if below >= 0 else None
 
 
 @dataclass(frozen=True, slots=True)
-class _Waits:
-    """What a rank waited in a regular step, as medians in seconds."""
+class _Parts:
+    """What a step of a rank consists of, in seconds, without waits for a core."""
 
-    steps: RankSteps
-    outside_s: float
+    regular: bool
+    busy_s: float
+    """Outside the backward pass and of waits that the host timed."""
+    backward_s: float
     inside_s: float
-    """During the backward pass."""
-    backward_s: float | None
+    """Of the backward pass, in waits that the host timed."""
 
-    @classmethod
-    def of(cls, steps: RankSteps) -> _Waits:
-        backward = steps.timed(records.BACKWARD, regular_only=True)
-        passes = Spans(_united(backward))
-        waits = steps.timed(records.WAIT, regular_only=True)
-        inside = [one for one in waits if one.start in passes]
-        outside = [one for one in waits if one.start not in passes]
-        regular = steps.regular
-        return cls(
-            steps,
-            _median_in(regular, outside),
-            _median_in(regular, inside),
-            _median_in(regular, backward) if backward else None,
+
+def _parts_of(steps: RankSteps) -> list[_Parts]:
+    passes = _united(steps.timed(records.BACKWARD))
+    waits = _united(steps.timed(records.WAIT))
+    cores = CoreWaits(steps)
+    found = []
+    for cycle in steps.cycles:
+        within = (cycle.start, cycle.end)
+        backward = union(passes, within)
+        waiting = union(waits, within)
+        outside = without([within], union([*backward, *waiting], within))
+        found.append(
+            _Parts(
+                cycle.regular,
+                busy_s=total(outside) - cores.within(outside),
+                backward_s=total(backward) - cores.within(backward),
+                inside_s=overlap(backward, waiting),
+            )
         )
+    return found
 
 
 def _reduces_together(steps: RankSteps) -> bool:
     return any(True for _ in steps.process.noted("ddp"))
-
-
-def _median_in(cycles: Sequence[Cycle], found: Iterable[Record]) -> float:
-    """The median over cycles of what the records take in each; nested ones count once."""
-    spans = _united(found)
-    return statistics.median(overlap([(one.start, one.end)], spans) for one in cycles) if cycles else 0.0
 
 
 def _united(found: Iterable[Record]) -> list[Span]:
