@@ -157,10 +157,12 @@ class EntryRuns:
         """Walk the functions that nothing calls in the files that an entry point owns, and run the rules: file by file,
         since what one calls no longer counts in the next."""
         results: list[Uncalled] = []
+        by_file: dict[Path, set[FunctionKey]] = {}
+        _add_by_file(by_file, called)
         for path in self.component.linker.uncalled_files(owner.path):
-            own = frozenset(function for function in called if function[0] == path)
+            own = frozenset(by_file.get(path, ()))
             result = lookup(path, owner, own) or self._uncalled_in(path, owner, own)
-            called |= result.reached
+            _add_by_file(by_file, result.reached)
             owner = replace(owner, trains=result.trains)
             results.append(result)
         return results
@@ -196,6 +198,11 @@ class EntryRuns:
 
         findings = guarded(failures, f"{rule.code} {rule.name}", where, found) or ()
         return [replace(finding, fix=_fix(rule, finding, failures)) for finding in findings]
+
+
+def _add_by_file(by_file: dict[Path, set[FunctionKey]], functions: Iterable[FunctionKey]) -> None:
+    for function in functions:
+        by_file.setdefault(function[0], set()).add(function)
 
 
 def _fix(rule: Rule, finding: Finding, failures: list[Failure]) -> Fix | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable
 
 from trainlint.semantics import object_types
 from trainlint.semantics.values import NUMBER, UNKNOWN, DeviceValue, Host, Object, Option, Tensor, Value
@@ -14,19 +15,23 @@ from trainlint.semantics.vocabulary import Place
 
 
 class Idiom:
-    """A pattern of names; answers are kept, since the same few names are asked for all the time."""
+    """A pattern of names; answers are kept, since the same few names are asked for all the time. It is compiled when it
+    is first asked, since most runs of the program ask few of them."""
 
-    __slots__ = ("_known", "_pattern")
+    __slots__ = ("_flags", "_known", "_pattern", "_search")
 
     def __init__(self, pattern: str, flags: int = 0) -> None:
-        self._pattern = re.compile(pattern, flags)
+        self._pattern = pattern
+        self._flags = flags
+        self._search: Callable[[str], re.Match[str] | None] | None = None
         self._known: dict[str, bool] = {}
 
     def search(self, name: str) -> bool:
         """Whether `name` follows the idiom."""
         known = self._known.get(name)
         if known is None:
-            known = self._known[name] = self._pattern.search(name) is not None
+            self._search = self._search or re.compile(self._pattern, self._flags).search
+            known = self._known[name] = self._search(name) is not None
         return known
 
 
