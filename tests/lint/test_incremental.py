@@ -13,7 +13,7 @@ import pytest
 from projects_on_disk import TRAINING, lines, run, write
 
 from trainlint.lint import component, entries, entry_workers, workers
-from trainlint.lint.cache import FILE, FOLDER
+from trainlint.lint.cache import FILE, FOLDER, _checksum
 from trainlint.lint.component import FunctionKey, Uncalled, Walked
 from trainlint.lint.extraction import Extraction
 from trainlint.semantics.context import Entry
@@ -122,9 +122,30 @@ ADDED = {
     "lib/notes.py": "x = 1  # noqa: TL201\n",
 }
 """Files that come and go."""
+APPENDED = (
+    "def spare(x):\n    return x\n",
+    "def print(value):\n    return value\n",
+    "def train_step(model, optimizer, batch):\n    return 0.0\n",
+    "def helper(x):\n    return x.item()\n",
+    "class Net:\n    def __call__(self, x):\n        return x.cpu().item()\n",
+    "float = int\n",
+    "from lib.numbers import *\n",
+    "import torch\ntorch.set_grad_enabled(False)\n",
+    "def len(x):\n    print(x.item())\n",
+    "print('imported')\n",
+)
+"""What is added at the end of a file, and goes again: names that nobody asks for, names that hide others, and more."""
+
+
+def append_or_cut(file: Path, choose: random.Random) -> None:
+    kept, mark, _ = file.read_text().partition("\n# appended\n")
+    file.write_text(kept if mark and choose.random() < 0.5 else kept + "\n# appended\n" + choose.choice(APPENDED))
 
 
 def change(root: Path, choose: random.Random) -> None:
+    if choose.random() < 0.3:
+        append_or_cut(choose.choice(sorted(root.rglob("*.py"))), choose)
+        return
     if choose.random() < 0.35:
         name = choose.choice(sorted(ADDED))
         file = root / name
@@ -202,14 +223,82 @@ def test_functions_are_walked_by_themselves_once_no_entry_point_calls_them_any_m
     assert "lib/numbers.py" in uncalled
 
 
-def test_the_uncalled_functions_of_a_file_are_walked_again_if_something_they_may_call_changes(
+CALLS_REPORT = """
+
+def tune(model, optimizer):
+    for step in range(10):
+        loss = model(torch.randn(8, 4).cuda()).sum()
+        loss.backward()
+        report(loss)
+"""
+
+
+def test_the_uncalled_functions_of_a_file_are_walked_again_if_something_they_call_changes(
     project: Path, uncalled: list[str]
 ) -> None:
+    edit(project / "finetune.py", "main()\n", f"main()\n{CALLS_REPORT}")
     run(project, cache=True)
     uncalled.clear()
     edit(project / "lib/logs.py", "print(value)", "print(value, flush=True)")
     told(project, cache=True)
     assert sorted(uncalled) == ["finetune.py", "lib/logs.py"]
+
+
+@pytest.mark.parametrize("before", ["loss.backward()\n        optimizer.step()", "print(loss.item())"])
+def test_what_does_not_look_into_a_changed_function_is_not_walked_again(
+    project: Path, walked: list[str], uncalled: list[str], before: str
+) -> None:
+    run(project, cache=True)
+    walked.clear()
+    uncalled.clear()
+    edit(project / "lib/logs.py", before, before.replace("loss", "(loss)", 1))
+    assert told(project, cache=True) == told(project)
+    del walked[-3:]
+    assert walked == []
+    assert uncalled[0] == "lib/logs.py"
+
+
+def test_a_function_at_the_end_of_a_file_costs_the_walk_of_that_file_alone(
+    project: Path, walked: list[str], uncalled: list[str]
+) -> None:
+    run(project, cache=True)
+    for number in range(3):
+        walked.clear()
+        uncalled.clear()
+        with (project / "lib/logs.py").open("a") as file:
+            file.write(f"\n\ndef spare_{number}(x):\n    return x\n")
+        told(project, cache=True)
+        assert walked == []
+        assert uncalled == ["lib/logs.py"]
+
+
+@pytest.mark.parametrize(("name", "counts"), [("print", True), ("report_norms", True), ("value_of", False)])
+def test_a_name_at_the_end_of_a_file_that_hides_one_that_was_asked_for_counts(
+    project: Path, walked: list[str], name: str, counts: bool
+) -> None:
+    run(project, cache=True)
+    walked.clear()
+    with (project / "lib/logs.py").open("a") as file:
+        file.write(f"\n\ndef {name}(x, *rest):\n    return x\n")
+    found = told(project, cache=True)
+    assert walked == (["finetune.py"] if counts else [])
+    assert found == told(project)
+
+
+@pytest.mark.parametrize("damage", ["", "[]", '[{"gone.py":[0]},{},{},[]]', "{"])
+def test_notes_of_what_was_read_that_cannot_be_read_cost_a_walk(project: Path, walked: list[str], damage: str) -> None:
+    run(project, cache=True)
+    with sqlite3.connect(project / FOLDER / FILE) as connection:
+        rows = connection.execute("SELECT key FROM entries WHERE kind = 'read'").fetchall()
+        assert rows
+        for (key,) in rows:
+            row = damage, _checksum("read", key, damage), key
+            connection.execute("UPDATE entries SET value = ?, checksum = ? WHERE kind = 'read' AND key = ?", row)
+    connection.close()
+    walked.clear()
+    edit(project / "lib/logs.py", "print(value)", "print(value, flush=True)")
+    assert told(project, cache=True) == told(project)
+    assert walked
 
 
 def test_code_is_read_of_what_is_walked_again_only(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,8 @@ that a change concerns are walked again, the findings of the others come from th
 
 What walking an entry point tells depends on its import closure. What the uncalled functions of a file tell depends on
 the closure of the file, on what the walk of its owner learned, and on which of its functions were called before. All
-is kept under digests of just that.
+is kept under digests of just that, with what was read for it: what an earlier run found under other digests is taken
+over where nothing that was read has changed.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from trainlint.lint.component import Component, EntryFindings, EntryRuns, FunctionKey, Lookup, Uncalled, Walked
+from trainlint.lint.earlier import Earlier, read_row
+from trainlint.lint.reuse import Changes
 from trainlint.semantics.context import Entry
 from trainlint.semantics.vocabulary import Known
 
@@ -30,6 +33,10 @@ if TYPE_CHECKING:
 _REACHED_KIND = "reached"
 _FINDINGS_KIND = "entry"
 _UNCALLED_KIND = "uncalled"
+_READ_KIND = "read"
+"""What was read for what is kept under the same key."""
+_OF_ENTRY = (_REACHED_KIND, _FINDINGS_KIND, _READ_KIND)
+_OF_UNCALLED = (_UNCALLED_KIND, _READ_KIND)
 _DIGEST_BYTES = 16
 _T = TypeVar("_T", Walked, EntryFindings, list[Uncalled])
 _Owners = Mapping[Path, tuple[Entry, frozenset[FunctionKey]]]
@@ -133,6 +140,8 @@ class EntryPoints:
         self._names = {files.relative(path): path for path in component.facts}
         self._order = {path: position for position, path in enumerate(component.facts)}
         self._walk_keys = {entry: self._walk_key(entry) for entry in self.linker.entries}
+        self._changes = Changes(self.linker)
+        self._earlier = Earlier(files, self._base, self._names, self._changes)
         self._reuse = None if kept is None else kept.of(self._base)
         self._reused: dict[Path, EntryFindings] = {}
 
@@ -141,15 +150,20 @@ class EntryPoints:
         runs = Runs(self.component, jobs, lambda path: len(self.files.file(path).data))
         try:
             walked = self._walked(runs)
-            return [*self._found(walked, runs), *self._found_uncalled(self._owners(walked), runs)]
+            found = [*self._found(walked, runs), *self._found_uncalled(self._owners(walked), runs)]
         finally:
             runs.close()
+        self._earlier.keep()
+        return found
 
     # ------------------------------------------------------------------------------------------------------- walks
 
     def _walked(self, runs: Runs) -> dict[Path, Walked]:
         """What walking each entry point tells."""
         stored = dict(self.cache.get_many(_REACHED_KIND, self._walk_keys.values()))
+        for entry, key in self._walk_keys.items():
+            if key not in stored and self._takes_over(_OF_ENTRY, key, entry, self._walk_key(entry, earlier=True)):
+                stored[key] = self.cache.get(_REACHED_KIND, key) or ""
         walked: dict[Path, Walked] = {}
         for entry, key in self._walk_keys.items():
             with suppress(KeyError, ValueError, TypeError, AttributeError):
@@ -157,7 +171,7 @@ class EntryPoints:
                 walked[entry] = Walked(self._reached_from(reached), _entry_from(entry, learned))
         if self._reuse is not None:
             for entry in [entry for entry in self._walk_keys if entry not in walked]:
-                if (kept := self._reuse.entry(self.linker, entry)) is not None:
+                if (kept := self._reuse.entry(self._changes, entry)) is not None:
                     walked[entry], self._reused[entry] = kept
         missing = [entry for entry in self._walk_keys if entry not in walked]
         for entry, done in runs.walk_all(missing):
@@ -204,6 +218,7 @@ class EntryPoints:
             if not findings.failures:
                 row = self._findings_row(findings)
                 self.cache.put(_FINDINGS_KIND, self._walk_keys[entry], json.dumps(row, separators=(",", ":")))
+                self._put_read(self._walk_keys[entry], findings)
         return [found[entry] for entry in self._walk_keys]
 
     def _found_uncalled(self, owners: _Owners, runs: Runs) -> list[EntryFindings]:
@@ -218,16 +233,42 @@ class EntryPoints:
                     row = [self._reached_rows(result.reached), result.trains, self._findings_row(result.found)]
                     key = self._uncalled_key(result.path, result.owner, result.called)
                     self.cache.put(_UNCALLED_KIND, key, json.dumps(row, separators=(",", ":")))
+                    self._put_read(key, result.found)
         return [one for owner in owners for one in found[owner]]
 
     def _known_uncalled(self, path: Path, owner: Entry, called: frozenset[FunctionKey]) -> Uncalled | None:
         """What is known of a file."""
-        stored = self.cache.get(_UNCALLED_KIND, self._uncalled_key(path, owner, called))
+        key = self._uncalled_key(path, owner, called)
+        stored = self.cache.get(_UNCALLED_KIND, key)
+        if stored is None:
+            former = self._uncalled_key(path, owner, called, earlier=True)
+            if self._takes_over(_OF_UNCALLED, key, path, former):
+                stored = self.cache.get(_UNCALLED_KIND, key)
         with suppress(KeyError, ValueError, TypeError, AttributeError):
             rows, trains, findings = json.loads(stored or "")
             reached = self._reached_from(rows)
             return Uncalled(path, owner, called, reached, bool(trains), self._findings_from(findings), known=True)
-        return None if self._reuse is None else self._reuse.uncalled(self.linker, path, owner, called)
+        return None if self._reuse is None else self._reuse.uncalled(self._changes, path, owner, called)
+
+    def _takes_over(self, kinds: tuple[str, ...], key: bytes, path: Path, former: bytes) -> bool:
+        """Whether what an earlier run found about a file, under its `former` key, holds still; it then stands under its
+        new `key` as well."""
+        if former == key:
+            return False
+        read = self.cache.get(_READ_KIND, former)
+        if read is None or not self._earlier.holds(read, self.linker.closure(path)):
+            return False
+        rows = {kind: self.cache.get(kind, former) for kind in kinds}
+        found = {kind: row for kind, row in rows.items() if row is not None}
+        if len(found) < len(kinds):
+            return False
+        for kind, row in found.items():
+            self.cache.put(kind, key, row)
+        return True
+
+    def _put_read(self, key: bytes, found: EntryFindings) -> None:
+        if found.read is not None:
+            self.cache.put(_READ_KIND, key, read_row(found.read, self.files))
 
     def _findings_row(self, findings: EntryFindings) -> dict[str, str]:
         return {self.files.relative(path): text for path, text in findings.texts.items()}
@@ -237,15 +278,18 @@ class EntryPoints:
 
     # -------------------------------------------------------------------------------------------------------- keys
 
-    def _walk_key(self, entry: Path) -> bytes:
+    def _walk_key(self, entry: Path, *, earlier: bool = False) -> bytes:
+        """The key of what walking an entry point tells, now or in the earlier run."""
         name = self.files.relative(entry).encode("utf-8", "surrogateescape")
         closure = sorted(self.linker.closure(entry), key=self._order.__getitem__)
-        return self.files.digest_of(closure, self._base, name)
+        return self.files.digest_of(closure, self._base, name, earlier=self._earlier.digests if earlier else None)
 
-    def _uncalled_key(self, path: Path, owner: Entry, called: frozenset[FunctionKey]) -> bytes:
+    def _uncalled_key(
+        self, path: Path, owner: Entry, called: frozenset[FunctionKey], *, earlier: bool = False
+    ) -> bytes:
         mentions = sorted(self.linker.mentions(owner.path))
         row = [self.files.relative(owner.path), _entry_row(owner), mentions, sorted(index for _, index in called)]
-        digest = blake2b(self._walk_key(path), digest_size=_DIGEST_BYTES)
+        digest = blake2b(self._walk_key(path, earlier=earlier), digest_size=_DIGEST_BYTES)
         digest.update(json.dumps(row).encode())
         return digest.digest()
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from trainlint.lint.cache import Cache
     from trainlint.lint.projects import ProjectFiles
     from trainlint.lint.workers import Outcome
     from trainlint.semantics.facts import LeftOut, ModuleFacts
@@ -21,6 +22,19 @@ _LIMITED = "?"
 """Likewise of a file that is beyond the limits of the analysis."""
 _IN_MEMORY = 50
 """Files whose stored facts are read at once."""
+
+
+def stored_facts(cache: Cache, key: bytes) -> ModuleFacts | None:
+    """The facts of the content of a file that an earlier run looked at, while all of them are in the cache."""
+    from trainlint.semantics.facts import ModuleFacts
+
+    header, code = cache.get(FACTS_KIND, key), cache.get(CODE_KIND, key)
+    if header is None or code is None or header.startswith((_BROKEN, _LIMITED)):
+        return None
+    try:
+        return ModuleFacts.load_lazily(header, lambda: code)
+    except ValueError:
+        return None
 
 
 class Extraction:

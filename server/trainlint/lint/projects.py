@@ -72,19 +72,25 @@ class ProjectFiles:
         """The path as it is written in the cache: relative to the root for files below it."""
         return os.fspath(path).removeprefix(self._prefix)
 
-    def digest_of(self, paths: Iterable[Path], *parts: bytes) -> bytes:
-        """A digest of the names and contents of files that were read, and of `parts`."""
+    def digest_of(self, paths: Iterable[Path], *parts: bytes, earlier: Mapping[Path, bytes] | None = None) -> bytes:
+        """A digest of the names and contents of files that were read, and of `parts`; with other contents for those
+        that have digests in `earlier`."""
         digest = blake2b(self.fingerprint, digest_size=_DIGEST_BYTES)
         for part in parts:
             digest.update(part)
         for path in paths:
             digest.update(self.relative(path).encode("utf-8", "surrogateescape"))
-            digest.update(b"\0" + self._files[path].digest)
+            content = None if earlier is None else earlier.get(path)
+            digest.update(b"\0" + (content or self._files[path].digest))
         return digest.digest()
 
     def content_key(self, path: Path) -> bytes:
         """The key of what depends on nothing but the content of a file."""
-        return self.fingerprint[:8] + self._files[path].digest
+        return self.content_key_of(self._files[path].digest)
+
+    def content_key_of(self, digest: bytes) -> bytes:
+        """The key of what depends on nothing but the content that has this digest."""
+        return self.fingerprint[:8] + digest
 
     def plan(self, paths: Iterable[Path]) -> Plan:
         """Group the files (sorted) by what they import."""

@@ -1,8 +1,9 @@
 """What an earlier check in the same process found, as far as a change of texts did not touch what it looked at.
 
 The cache knows the findings of an entry point by the content of all files that it imports. Most edits are inside one
-function, though, and most entry points do not look into that. So each walk notes the functions that it looked at, and
-its findings serve until the code outside of functions changes, or one of these.
+function, though, or add one, and most entry points do not look into that. So each walk notes the functions that it
+looked at and the names that it missed, and its findings serve until one of these changes, or the code outside of
+functions does.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from trainlint.semantics.context import Entry
 from trainlint.semantics.decoded import Decoded
 from trainlint.semantics.facts import ModuleFacts
 from trainlint.semantics.link import Linker, Read
+from trainlint.semantics.module_runs import names_appended
 
 MOST_COMPONENTS = 50
 """Components whose latest results stay in memory."""
@@ -31,21 +33,12 @@ class _Basis:
     mentions: frozenset[str]
     """What the files of the entry point mention."""
 
-    def holds(self, linker: Linker, closure: Iterable[Path], mentions: frozenset[str]) -> bool:
+    def holds(self, changes: Changes, closure: Iterable[Path], mentions: frozenset[str]) -> bool:
         """Whether the same would be found out now."""
         if self.mentions != mentions or self.facts.keys() != set(closure):
             return False
-        changed = {path for path, facts in self.facts.items() if linker.files[path] is not facts}
-        if not changed:
-            return True
-        return all(_same_surface(self.facts[path], linker.files[path]) for path in changed) and (
-            all(self._same_body(linker, *key) for key in self.read.bodies if key[0] in changed)
-            and all(linker.interest.answer(*key) == answer for key, answer in self.read.asked.items())
-        )
-
-    def _same_body(self, linker: Linker, path: Path, index: int) -> bool:
-        before, now = self.facts[path], linker.files[path]
-        return before.body_line(index) == now.body_line(index)
+        changed = {path: facts for path, facts in self.facts.items() if changes.linker.files[path] is not facts}
+        return changes.spare(self.read, changed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +77,10 @@ class Reuse:
         self._entries: dict[Path, _KeptEntry] = {}
         self._uncalled: dict[Path, _KeptUncalled] = {}
 
-    def entry(self, linker: Linker, entry: Path) -> tuple[Walked, EntryFindings] | None:
+    def entry(self, changes: Changes, entry: Path) -> tuple[Walked, EntryFindings] | None:
         """What walking an entry point told, if it would tell the same."""
-        kept = self._entries.get(entry)
-        if kept is None or not kept.basis.holds(linker, linker.closure(entry), linker.mentions(entry)):
+        kept, linker = self._entries.get(entry), changes.linker
+        if kept is None or not kept.basis.holds(changes, linker.closure(entry), linker.mentions(entry)):
             return None
         return kept.walked, kept.found
 
@@ -96,12 +89,13 @@ class Reuse:
         if found.read is not None and walked.learned is not None and not found.failures:
             self._entries[entry] = _KeptEntry(_basis(linker, entry, entry, found.read), walked, found)
 
-    def uncalled(self, linker: Linker, path: Path, owner: Entry, called: frozenset[FunctionKey]) -> Uncalled | None:
+    def uncalled(self, changes: Changes, path: Path, owner: Entry, called: frozenset[FunctionKey]) -> Uncalled | None:
         """What the uncalled functions of a file told, if they would tell the same."""
         kept = self._uncalled.get(path)
         if kept is None or kept.result.called != called or not _same(kept.result.owner, owner):
             return None
-        if not kept.basis.holds(linker, linker.closure(path), linker.mentions(owner.path)):
+        linker = changes.linker
+        if not kept.basis.holds(changes, linker.closure(path), linker.mentions(owner.path)):
             return None
         return kept.result._replace(known=True)
 
@@ -121,14 +115,39 @@ def _same(one: Entry, other: Entry) -> bool:
     return all(getattr(one, field.name) == getattr(other, field.name) for field in fields(Entry))
 
 
-def _same_surface(before: ModuleFacts, now: ModuleFacts) -> bool:
-    """Whether all is the same but for what stands inside functions."""
-    return (
-        before.unit_rows == now.unit_rows
-        and before.functions == now.functions
-        and before.imports == now.imports
-        and before.mentions == now.mentions
-        and before.starts == now.starts
-        and before.left_out == now.left_out
-        and before.lines[: len(before.unit_rows)] == now.lines[: len(now.unit_rows)]
-    )
+class Changes:
+    """What differs between files as they were when something was found out and as they are now."""
+
+    def __init__(self, linker: Linker) -> None:
+        self.linker = linker
+        self._appended: dict[tuple[Path, int], tuple[ModuleFacts, frozenset[str] | None]] = {}
+        """What `names_appended` says of a file and the facts that it had, by their identity."""
+
+    def spare(self, read: Read, changed: Mapping[Path, ModuleFacts]) -> bool:
+        """Whether what was found out from what was `read` would be found out now, where these files are what changed,
+        given as they were."""
+        answer = self.linker.interest.answer
+        return (
+            all(self._spares_surface(read, path, before) for path, before in changed.items())
+            and all(self._is_same_body(changed, *key) for key in read.bodies if key[0] in changed)
+            and (not changed or all(answer(*key) == before for key, before in read.asked.items()))
+        )
+
+    def _spares_surface(self, read: Read, path: Path, before: ModuleFacts) -> bool:
+        """Whether nothing of what was read outside of functions has changed in a file."""
+        added = self._names_appended(path, before)
+        if added is None:
+            return False
+        if path in read.whole:
+            now = self.linker.files[path]
+            return before.unit_rows == now.unit_rows and before.functions == now.functions
+        return not any((path, name) in read.absent for name in added)
+
+    def _names_appended(self, path: Path, before: ModuleFacts) -> frozenset[str] | None:
+        key = path, id(before)
+        if key not in self._appended:
+            self._appended[key] = before, names_appended(before, self.linker.files[path])
+        return self._appended[key][1]
+
+    def _is_same_body(self, changed: Mapping[Path, ModuleFacts], path: Path, index: int) -> bool:
+        return changed[path].body_line(index) == self.linker.files[path].body_line(index)

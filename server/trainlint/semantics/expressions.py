@@ -422,6 +422,7 @@ def _any_function(frame: Frame, module: ModuleState, key: Value) -> Value:
     """`module.__dict__[name]`: one of the functions or classes that the module itself defines."""
     if isinstance(key, Const) and isinstance(key.value, str):
         return module_runs.member_of_module(frame, module, key.value)
+    module.whole = True
     found: list[Value] = []
     for name in module.units.binders:
         value = frame.run.find_global(module, name)

@@ -125,6 +125,20 @@ class ModuleFacts:
     def _words(self) -> dict[int, frozenset[str]]:
         return {}
 
+    def is_continuation_of(self, before: ModuleFacts) -> bool:
+        """Whether it begins as `before`, but for what is inside functions, and only has further functions, classes and
+        statements that import nothing else at its end."""
+        units, functions = len(before.unit_rows), len(before.functions)
+        return (
+            before.imports == self.imports
+            and before.mentions == self.mentions
+            and before.starts == self.starts
+            and before.left_out == self.left_out
+            and before.unit_rows == self.unit_rows[:units]
+            and before.functions == self.functions[:functions]
+            and before.lines[:units] == self.lines[:units]
+        )
+
     @cached_property
     def all_mentions(self) -> frozenset[str]:
         """What the whole file mentions."""

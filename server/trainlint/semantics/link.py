@@ -172,7 +172,7 @@ class Walk:
     @property
     def read(self) -> Read:
         """What it looked at so far."""
-        return Read(frozenset(self.run.read), dict(self.run.asked))
+        return _read_by(self.run)
 
     @property
     def reached(self) -> frozenset[tuple[Path, int]]:
@@ -181,12 +181,23 @@ class Walk:
 
 
 class Read(NamedTuple):
-    """What interpreting code of some files looked at, besides all that stands outside of functions."""
+    """What interpreting code of some files looked at, besides all that stood outside of functions."""
 
     bodies: frozenset[tuple[Path, int]]
     """Of these functions, by file and index."""
     asked: Mapping[tuple[Path, str | int], bool]
     """What `Interest.answer` said of these classes and functions."""
+    absent: frozenset[tuple[Path, str]]
+    """These names of modules, which no statement of the module binds."""
+    whole: frozenset[Path]
+    """All statements and functions of these files, and which names they bind."""
+
+
+def _read_by(run: Run) -> Read:
+    modules = run.modules.values()
+    absent = frozenset((module.path, name) for module in modules for name in module.absent)
+    whole = frozenset(module.path for module in modules if module.whole)
+    return Read(frozenset(run.read), dict(run.asked), absent, whole)
 
 
 class Uncalled(NamedTuple):
@@ -284,7 +295,9 @@ class Linker:
                 _Finisher(run, project).finish()
             project.name_uses += names.name_uses(path, self.files[path], self.decoded)
         run.read.update((path, index) for index in range(len(self.files[path].functions)))
-        return Uncalled(project, frozenset(run.reached), run.entry.trains, Read(frozenset(run.read), dict(run.asked)))
+        read = _read_by(run)
+        read = read._replace(whole=read.whole | {path})
+        return Uncalled(project, frozenset(run.reached), run.entry.trains, read)
 
     def _units(self, path: Path) -> Units:
         units = self._units_of.get(path)

@@ -93,6 +93,7 @@ def _import_all(frame: Frame, module: ModuleState | None) -> None:
     """`from module import *`: names of an imported module are found as they are asked for, a main module's now."""
     if module is None or not frame.module.is_main:
         return
+    module.whole = True
     for name in module.units.binders:
         if not name.startswith("_") and name not in frame.module.variables:
             value = frame.run.find_global(module, name)
@@ -137,7 +138,10 @@ def touch(frame: Frame, module: ModuleState) -> None:
 
 def run_units(run: Run, module: ModuleState, name: str) -> Value | None:
     """Run the statements of an imported module that bind `name`; None if nothing binds it."""
-    for index in module.units.binders.get(name, ()):
+    binders = module.units.binders.get(name, ())
+    if not binders:
+        module.absent.add(name)
+    for index in binders:
         _run_unit(run, module, index)
     found = module.variables.get(name)
     if found is not None:
@@ -157,6 +161,7 @@ def run_units(run: Run, module: ModuleState, name: str) -> Value | None:
 
 def run_module(run: Run, module: ModuleState) -> None:
     """Run the statements of a module from top to bottom, those left out that were run already."""
+    module.whole = True
     for index in range(len(module.units.statements)):
         _run_unit(run, module, index)
 
@@ -184,11 +189,30 @@ def decode_units(path: Path, facts: ModuleFacts, known: Decoded) -> Units:
     for index, statement in enumerate(decoded):
         for name in _names_bound(statement, stars):
             binders.setdefault(name, []).append(index)
-        if not isinstance(
-            statement, code.Define | code.DefineClass | code.Import | code.ImportFrom
-        ) and _EFFECTS.search(facts.lines[index]):
+        if not isinstance(statement, code.Define | code.DefineClass | code.Import | code.ImportFrom) and _has_effects(
+            facts, index
+        ):
             effects.append(index)
     return Units(decoded, {name: tuple(found) for name, found in binders.items()}, tuple(stars), tuple(effects))
+
+
+def names_appended(before: ModuleFacts, now: ModuleFacts) -> frozenset[str] | None:
+    """The names that statements bind which a module has at its end and had not `before`; None if it differs in more
+    than these and what is inside functions, or if they do more than bind new names."""
+    if not now.is_continuation_of(before):
+        return None
+    stars: list[code.ImportFrom] = []
+    known, added = (
+        frozenset().union(*(_names_bound(now.unit(index), stars) for index in indices))
+        for indices in (range(len(before.unit_rows)), range(len(before.unit_rows), len(now.unit_rows)))
+    )
+    has_effects = any(_has_effects(now, index) for index in range(len(before.unit_rows), len(now.unit_rows)))
+    return None if has_effects or known & added else added
+
+
+def _has_effects(facts: ModuleFacts, index: int) -> bool:
+    """Whether a top-level statement does more, as its module is imported, than bind names."""
+    return _EFFECTS.search(facts.lines[index]) is not None
 
 
 _EFFECTS = re.compile(r'"(environ|putenv|set_detect_anomaly|basicConfig|setLevel|builtins|set_grad_enabled)"')

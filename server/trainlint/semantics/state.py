@@ -214,6 +214,10 @@ class ModuleState:
     defined: dict[int, Function] = field(default_factory=dict)
     """Functions whose `def` was met, by index of their body."""
     classes: dict[str, Class] = field(default_factory=dict)
+    absent: set[str] = field(default_factory=set)
+    """Names that it was asked for and that no statement of its own binds."""
+    whole: bool = False
+    """Whether something depends on all its statements, or on which names they bind."""
 
 
 @dataclass(eq=False, slots=True)
