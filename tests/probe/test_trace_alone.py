@@ -12,8 +12,8 @@ from trainlint.probe.analysis import analyse_traces
 from trainlint.probe.evidence import Line
 from trainlint.probe.measured import Measured
 from trainlint.probe.traces import UnusableTraceError
+from trainlint.report.probe_facts import kernel_facts
 from trainlint.report.probe_result import ProbeResult
-from trainlint.report.probe_sections import kernel_facts
 from trainlint.report.view import View
 
 STEPS = 3

@@ -27,7 +27,7 @@ def inlay_hints(session: Session, params: types.InlayHintParams) -> Iterator[typ
     evidence = None if opened is None or is_notebook(opened.path) else session.evidence.of(opened.path)
     if text is None or evidence is None:
         return
-    from trainlint.report.probe_sections import line_figure
+    from trainlint.report.probe_lines import line_figure
 
     rows = evidence.rows_in(text.index)
     by_row: dict[int, list[LineCost]] = {}
@@ -42,7 +42,7 @@ def inlay_hints(session: Session, params: types.InlayHintParams) -> Iterator[typ
 
 
 def _label(costs: Sequence[LineCost]) -> str:
-    from trainlint.report.probe_sections import line_figure
+    from trainlint.report.probe_lines import line_figure
 
     if len(costs) == 1:
         return f"{line_figure(costs[0])} ms/step{' in workers' if costs[0].in_workers else ''}"
@@ -55,7 +55,7 @@ def _tooltip(evidence: FileEvidence, costs: Sequence[LineCost]) -> types.MarkupC
 
 
 def _explained(cost: LineCost) -> str:
-    from trainlint.report.probe_sections import line_cost, line_notes, line_share
+    from trainlint.report.probe_lines import line_cost, line_notes, line_share
 
     share = line_share(cost)
     figures = f"{line_cost(cost)} per step{f', {share} of the step' if share else ''}"

@@ -10,7 +10,7 @@ from trainlint.probe.measured import GpuPoint, StepPoint
 from trainlint.report.markup import Markup, data_table, element
 from trainlint.report.plots import Bar, Curve, Part, columns, curves, strip
 from trainlint.report.probe_result import ProbeResult
-from trainlint.report.probe_sections import ShareRow
+from trainlint.report.probe_shares import ShareRow
 
 MOST_BARS = 250
 """More steps than these share a bar, which then shows their mean."""

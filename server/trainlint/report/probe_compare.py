@@ -18,8 +18,10 @@ from trainlint.probe.measured import LineCost
 from trainlint.probe.thresholds import FINDING_COST
 from trainlint.probe.verdict import Status
 from trainlint.report.json_model import FindingJson
+from trainlint.report.probe_lines import line_place
 from trainlint.report.probe_result import ProbeResult
-from trainlint.report.probe_sections import SHARE_LABELS, gpus_text, line_place, place
+from trainlint.report.probe_sections import gpus_text, place
+from trainlint.report.probe_shares import SHARE_LABELS
 from trainlint.report.style import printable
 from trainlint.report.view import View
 

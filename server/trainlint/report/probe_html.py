@@ -18,7 +18,7 @@ from trainlint import __version__
 from trainlint.probe.figures import NOT_MEASURED, percent, seconds_text, signed_percent
 from trainlint.probe.verdict import Status
 from trainlint.report import probe_charts as charts
-from trainlint.report import probe_listing
+from trainlint.report import probe_facts, probe_listing, probe_shares
 from trainlint.report import probe_sections as sections
 from trainlint.report.json_model import FindingJson
 from trainlint.report.markup import Markup, data_table, element, joined, text
@@ -97,25 +97,25 @@ def _list(name: str, items: Iterable[str]) -> Markup:
 
 def _steps(result: ProbeResult) -> Iterator[Markup]:
     yield element("p", sections.steps_text(result))
-    yield from _tiles(sections.step_facts(result))
+    yield from _tiles(probe_facts.step_facts(result))
     yield from charts.step_timeline(result)
 
 
-def _tiles(facts: Iterable[sections.Fact]) -> Iterator[Markup]:
+def _tiles(facts: Iterable[probe_facts.Fact]) -> Iterator[Markup]:
     tiles = [element("div", element("dt", fact.name), element("dd", fact.figure)) for fact in facts]
     if tiles:
         yield element("dl", *tiles, class_="tiles")
 
 
 def _shares(result: ProbeResult) -> Iterator[Markup]:
-    rows, total = sections.share_rows(result), sections.share_total(result)
+    rows, total = probe_shares.share_rows(result), probe_shares.share_total(result)
     if total is None:
         return
     yield charts.share_strip(rows)
     body = [_row(charts.labelled(row.field, row.label), *_figures(row.milliseconds, row.percent)) for row in rows]
     body.append(_row(total.label, *_figures(total.milliseconds, total.percent), class_="total"))
     yield data_table(("part", "time", "share"), body, "Parts of a regular step", figures=range(1, 3))
-    yield from _tiles(sections.beside_facts(result))
+    yield from _tiles(probe_facts.beside_facts(result))
 
 
 def _figures(*cells: str) -> Iterator[Markup]:
@@ -181,23 +181,23 @@ def _runtime_findings(result: ProbeResult, view: View) -> Iterator[Markup]:
 
 def _gpu(result: ProbeResult) -> Iterator[Markup]:
     for use in result.gpu:
-        facts = list(sections.gpu_facts(result, use))
+        facts = list(probe_facts.gpu_facts(result, use))
         if facts:
-            yield element("h3", sections.gpu_title(result, use))
+            yield element("h3", probe_facts.gpu_title(result, use))
             yield from _tiles(facts)
     yield from charts.gpu_curves(result)
     if any(use.util_mean is not None for use in result.gpu):
-        yield element("p", sections.GPU_NOTE, class_="muted")
-    kernels = list(sections.kernel_facts(result))
+        yield element("p", probe_facts.GPU_NOTE, class_="muted")
+    kernels = list(probe_facts.kernel_facts(result))
     if kernels:
-        yield element("h3", sections.DEVICE_WORK)
+        yield element("h3", probe_facts.DEVICE_WORK)
         yield from _tiles(kernels)
 
 
 def _host(result: ProbeResult) -> Iterator[Markup]:
     for title, facts in (
-        ("CPU and memory", list(sections.cpu_facts(result))),
-        ("Loader", list(sections.loader_facts(result))),
+        ("CPU and memory", list(probe_facts.cpu_facts(result))),
+        ("Loader", list(probe_facts.loader_facts(result))),
     ):
         if facts:
             yield element("h3", title)
@@ -210,12 +210,12 @@ def _ranks(result: ProbeResult) -> Iterator[Markup]:
     slowest = max((rank.median_s or 0.0 for rank in result.ranks), default=0.0)
     rows = [
         _row(
-            *_figures(*sections.rank_cells(rank)),
+            *_figures(*probe_facts.rank_cells(rank)),
             charts.meter(rank.own_s if rank.own_s is not None else rank.median_s, slowest, "forward"),
         )
         for rank in result.ranks
     ]
-    titles = (*sections.RANK_TITLES, "own time")
+    titles = (*probe_facts.RANK_TITLES, "own time")
     yield data_table(titles, rows, "Ranks side by side", figures=range(4))
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from trainlint.probe.figures import counted
 from trainlint.probe.measured import LineCost
+from trainlint.report import probe_lines
 from trainlint.report import probe_sections as sections
 from trainlint.report.json_model import FindingJson
 from trainlint.report.markup import Markup, data_table, element, text
@@ -100,13 +101,13 @@ def _with_context(rows: list[int], last: int) -> list[int]:
 
 def _row(result: ProbeResult, file: _File, row: int, view: View, dearest: float) -> Markup:
     costs, findings = file.costs.get(row, []), file.findings.get(row, [])
-    source = sections.source_row(result, file.filename, None, row, view)
+    source = probe_lines.source_row(result, file.filename, None, row, view)
     shown = source if len(source) <= LONGEST_ROW else f"{source[:LONGEST_ROW]}…"
     measured = [cost.ms_per_step for cost in costs if cost.ms_per_step is not None]
     return element(
         "tr",
         element("td", str(row), class_="row"),
-        element("td", *_lines(sections.line_cost(cost) for cost in costs), class_="figure"),
+        element("td", *_lines(probe_lines.line_cost(cost) for cost in costs), class_="figure"),
         meter(max(measured, default=None), dearest, "data_wait"),
         element("td", element("div", shown), *_about(costs, findings)),
         class_="hot" if costs or findings else None,
@@ -119,7 +120,7 @@ def _lines(texts: Iterator[str]) -> Iterator[Markup]:
 
 def _about(costs: list[LineCost], findings: list[FindingJson]) -> Iterator[Markup]:
     """What is said of a row, below its source."""
-    yield from (element("div", sections.line_notes(cost), class_="about") for cost in costs)
+    yield from (element("div", probe_lines.line_notes(cost), class_="about") for cost in costs)
     for finding in findings:
         if finding.verdict is not None:
             badge = element("span", phrase(finding.verdict.verdict()), class_=f"badge {finding.verdict.status}")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from trainlint.probe.figures import NOT_MEASURED
 from trainlint.probe.verdict import Status
+from trainlint.report import probe_facts, probe_lines, probe_shares
 from trainlint.report import probe_sections as sections
 from trainlint.report.json_model import FindingJson
 from trainlint.report.markdown_text import code, literal, prose
@@ -47,27 +48,27 @@ def _head(result: ProbeResult) -> Iterator[str]:
 
 
 def _steps(result: ProbeResult) -> Iterator[str]:
-    facts = list(sections.step_facts(result))
+    facts = list(probe_facts.step_facts(result))
     if facts:
         yield "### Steps"
         yield ""
         yield from _table(("step", "figure"), ((fact.name, fact.figure) for fact in facts))
-    total = sections.share_total(result)
+    total = probe_shares.share_total(result)
     if total is None:
         return
     yield ""
-    rows = [*sections.share_rows(result), total]
+    rows = [*probe_shares.share_rows(result), total]
     yield from _table(
         ("part of the step", "time", "share"), ((row.label, row.milliseconds, row.percent) for row in rows), figures=1
     )
-    beside = sections.facts_text(sections.beside_facts(result))
+    beside = probe_facts.facts_text(probe_facts.beside_facts(result))
     if beside:
         yield ""
         yield f"Beside these: {literal(beside)}"
 
 
 def _machine(result: ProbeResult) -> Iterator[str]:
-    for title, facts in sections.machine_texts(result):
+    for title, facts in probe_facts.machine_texts(result):
         yield f"- **{literal(title)}**: {literal(facts)}"
 
 
@@ -76,7 +77,7 @@ def _ranks(result: ProbeResult) -> Iterator[str]:
         return
     yield "### Ranks"
     yield ""
-    yield from _table(sections.RANK_TITLES, map(sections.rank_cells, result.ranks), figures=1)
+    yield from _table(probe_facts.RANK_TITLES, map(probe_facts.rank_cells, result.ranks), figures=1)
 
 
 def _lines(result: ProbeResult, view: View) -> Iterator[str]:
@@ -86,18 +87,18 @@ def _lines(result: ProbeResult, view: View) -> Iterator[str]:
     yield ""
     rows = (
         (
-            code(sections.line_place(line, view)),
-            sections.line_cost(line),
-            sections.line_share(line) or NOT_MEASURED,
-            sections.line_notes(line),
-            _quoted(sections.source_text(result, line.filename, None, line.row, view)),
+            code(probe_lines.line_place(line, view)),
+            probe_lines.line_cost(line),
+            probe_lines.line_share(line) or NOT_MEASURED,
+            probe_lines.line_notes(line),
+            _quoted(probe_lines.source_text(result, line.filename, None, line.row, view)),
         )
-        for line in result.lines[: sections.MOST_LINES]
+        for line in result.lines[: probe_lines.MOST_LINES]
     )
     yield from _table(("line", "per step", "share", "what", "source"), rows)
-    if len(result.lines) > sections.MOST_LINES:
+    if len(result.lines) > probe_lines.MOST_LINES:
         yield ""
-        yield f"And {len(result.lines) - sections.MOST_LINES} more, which the JSON lists."
+        yield f"And {len(result.lines) - probe_lines.MOST_LINES} more, which the JSON lists."
 
 
 def _quoted(source: str) -> str:

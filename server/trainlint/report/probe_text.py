@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trainlint.probe.verdict import Status
+from trainlint.report import probe_facts, probe_lines, probe_shares
 from trainlint.report import probe_sections as sections
 from trainlint.report.json_model import FindingJson
 from trainlint.report.probe_result import ProbeResult, RuntimeFindingJson
@@ -96,9 +97,9 @@ class _Page:
         whole.append(rest)
         self._console.print(Padding(whole, (0, 0, 0, min(indent, self.width // 4))))
 
-    def facts(self, facts: Iterable[sections.Fact], *, indent: int = 2) -> None:
+    def facts(self, facts: Iterable[probe_facts.Fact], *, indent: int = 2) -> None:
         """Figures on as few lines as they take."""
-        listed = sections.facts_text(facts)
+        listed = probe_facts.facts_text(facts)
         if listed:
             self.line(listed, indent=indent)
 
@@ -133,9 +134,9 @@ def _bottleneck(page: _Page, result: ProbeResult) -> None:
 
 def _steps(page: _Page, result: ProbeResult) -> None:
     page.heading("Steps: ", sections.steps_text(result))
-    page.facts(sections.step_facts(result))
-    rows = sections.share_rows(result)
-    total = sections.share_total(result)
+    page.facts(probe_facts.step_facts(result))
+    rows = probe_shares.share_rows(result)
+    total = probe_shares.share_total(result)
     if total is None:
         page.line("where the time of a step goes was not measured", indent=2)
         return
@@ -148,25 +149,25 @@ def _steps(page: _Page, result: ProbeResult) -> None:
         table.add_row(row.label, row.milliseconds, row.percent, bar)
     table.add_row(total.label, total.milliseconds, total.percent, "")
     page.table(table)
-    beside = sections.facts_text(sections.beside_facts(result))
+    beside = probe_facts.facts_text(probe_facts.beside_facts(result))
     if beside:
         page.line(f"beside these: {beside}", indent=2)
 
 
 def _machine(page: _Page, result: ProbeResult) -> None:
-    for title, facts in sections.machine_texts(result):
+    for title, facts in probe_facts.machine_texts(result):
         page.heading(f"{title}: ", facts)
     if any(use.util_mean is not None for use in result.gpu):
-        page.line(sections.GPU_NOTE, indent=2, style="dim")
+        page.line(probe_facts.GPU_NOTE, indent=2, style="dim")
 
 
 def _ranks(page: _Page, result: ProbeResult) -> None:
     if len(result.ranks) < 2:
         return
     page.heading("Ranks")
-    table = _plain_table(*((title, True) for title in sections.RANK_TITLES))
+    table = _plain_table(*((title, True) for title in probe_facts.RANK_TITLES))
     for rank in result.ranks:
-        table.add_row(*sections.rank_cells(rank))
+        table.add_row(*probe_facts.rank_cells(rank))
     page.table(table)
 
 
@@ -174,18 +175,18 @@ def _lines(page: _Page, result: ProbeResult) -> None:
     if not result.lines:
         return
     page.heading("Dearest lines", " (per step)")
-    for line in result.lines[: sections.MOST_LINES]:
-        cost = ", ".join(part for part in (sections.line_cost(line), sections.line_share(line)) if part)
+    for line in result.lines[: probe_lines.MOST_LINES]:
+        cost = ", ".join(part for part in (probe_lines.line_cost(line), probe_lines.line_share(line)) if part)
         page.line(
-            f"{sections.line_place(line, page.view)} ",
+            f"{probe_lines.line_place(line, page.view)} ",
             indent=2,
             style="bold",
-            rest=f"{cost} ({sections.line_notes(line)})",
+            rest=f"{cost} ({probe_lines.line_notes(line)})",
         )
-        source = sections.source_text(result, line.filename, None, line.row, page.view)
+        source = probe_lines.source_text(result, line.filename, None, line.row, page.view)
         if source:
             page.line(_cut(source, page.width - 6), indent=6, style="dim")
-    _rest(page, len(result.lines) - sections.MOST_LINES)
+    _rest(page, len(result.lines) - probe_lines.MOST_LINES)
 
 
 def _findings(page: _Page, result: ProbeResult) -> None:
@@ -216,7 +217,7 @@ def _finding(page: _Page, result: ProbeResult, finding: FindingJson, style: str)
     if verdict is None:
         return
     if verdict.status is Status.CONFIRMED:
-        source = sections.source_text(result, finding.filename, finding.cell, finding.location.row, page.view)
+        source = probe_lines.source_text(result, finding.filename, finding.cell, finding.location.row, page.view)
         if source:
             page.line(_cut(source, page.width - 6), indent=6, style="dim")
     evidence = "; ".join(evidence_lines(verdict))
