@@ -59,7 +59,8 @@ class Ran:
     @property
     def said(self) -> list[str]:
         """The lines of trainlint's own on standard error, other than the report."""
-        return [line for line in self.err.splitlines() if line.startswith("trainlint: ")]
+        own = ("trainlint: ", "trainlint probe: error: ")
+        return [line for line in self.err.splitlines() if line.startswith(own)]
 
 
 def start(folder: Path, *words: str, **how: Any) -> subprocess.Popen[str]:

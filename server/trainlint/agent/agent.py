@@ -20,6 +20,7 @@ from .channel import Channel, Control
 from .compilers import looking
 from .lines import UserLines, library_folders
 from .phases import Phases
+from .releases import why_not
 from .steps import Steps
 
 
@@ -225,6 +226,10 @@ def begin(folder: str, cwd: str) -> None:
     except Exception:
         return
     try:
+        reason = why_not(str(getattr(agent.torch, "__version__", "")))
+        if reason is not None:
+            agent.missing("steps", reason)
+            return
         hooks.install(agent)
     except Exception:
         agent.fault("start")

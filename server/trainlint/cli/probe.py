@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import tempfile
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 JOB_FAILED = 3
 """The job failed before enough steps."""
 NOTHING_MEASURED = 4
+NO_TORCH = "no process of the job loaded torch in Python 3.9 or newer; name the training environment by --python"
 
 __all__ = ["main", "parser"]
 
@@ -89,11 +91,16 @@ class _Probe:
         for option, file in (("--output-file", arguments.output_file), ("--html", arguments.html)):
             if file is not None:
                 require_own(file, inputs, option)
+                _require_writable(file, option)
         if arguments.recording is not None and _holds_something(arguments.recording):
             raise Failure(f"`--recording {arguments.recording}` is there already; name a new folder")
         for trace in arguments.traces:
-            if not trace.is_file():
+            if trace.is_dir():
+                raise Failure(f"`--trace {trace}` is a folder; name the trace files in it, one for each rank")
+            if not trace.exists():
                 raise Failure(f"`--trace {trace}`: there is no such file")
+        if arguments.from_recording is not None and not arguments.from_recording.exists():
+            raise Failure(f"`--from-recording {arguments.from_recording}`: there is no such folder")
 
     @cached_property
     def paths(self) -> PathMap:
@@ -232,7 +239,11 @@ class _Probe:
         found = in_script(script_of(arguments.command, self.folder), self.folder).with_loaded(
             {line.path for line in lines}
         )
-        return self._judged(run, evidence, found)
+        result = self._judged(run, evidence, found)
+        if not result.steps.measured:
+            self.lines.append(f"nothing could be measured: {run.environment.missing['steps']}")
+            self._measured_status = NOTHING_MEASURED
+        return result
 
     def _judged(self, run: Measured, evidence: Evidence, found: JobFindings) -> ProbeResult:
         from trainlint.lint.judging import judge
@@ -250,7 +261,8 @@ class _Probe:
             end = read.manifest.end
             how = f"signal {end.signal}" if end is not None and end.signal else f"status {end and end.exit_code}"
             wanted = read.manifest.options.steps
-            self.lines.append(f"the job failed with {how} after {result.steps.measured} of {wanted} steps")
+            without = "" if read.processes else f"; {NO_TORCH}"
+            self.lines.append(f"the job failed with {how} after {result.steps.measured} of {wanted} steps{without}")
         elif reason is not None:
             self.lines.append(f"nothing could be measured: {reason}")
         self._measured_status = JOB_FAILED if _has_failed(result, read) else 0 if reason is None else NOTHING_MEASURED
@@ -265,13 +277,7 @@ class _Probe:
 
         arguments = self.arguments
         comparison = None if self.earlier is None else compare(self.earlier, result)
-        if arguments.output_file is not None:
-            _write(arguments.output_file, to_json(result), "--output-file")
-        if arguments.html is not None:
-            from trainlint.report.probe_html import render_html
-
-            _write(arguments.html, render_html(result, self._view(), comparison=comparison), "--html")
-        if not arguments.quiet:
+        if not arguments.quiet and (arguments.format != "full" or _tells_something(result)):
             _say(self._report(result, comparison))
         status = self._measured_status
         if arguments.fail_on is not None and status == 0:
@@ -282,6 +288,13 @@ class _Probe:
         if not (arguments.quiet and arguments.options.keep_running and arguments.output_file is not None):
             for line in self.lines:
                 _say(f"trainlint: {line}\n")
+        # What cannot be written does not keep the report from being read.
+        if arguments.output_file is not None:
+            _write(arguments.output_file, to_json(result), "--output-file")
+        if arguments.html is not None:
+            from trainlint.report.probe_html import render_html
+
+            _write(arguments.html, render_html(result, self._view(), comparison=comparison), "--html")
         return status
 
     def _report(self, result: ProbeResult, comparison: Comparison | None) -> str:
@@ -310,6 +323,24 @@ def _holds_something(folder: Path) -> bool:
     return folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
 
 
+def _require_writable(file: Path, option: str) -> None:
+    """Find out before the run, which may take hours, that its result would be lost.
+
+    Raises:
+        Failure: with the reason.
+    """
+    folder = file.parent
+    if file.is_dir():
+        reason = "it is a folder"
+    elif not folder.is_dir():
+        reason = f"there is no folder {folder}"
+    elif not os.access(file if file.exists() else folder, os.W_OK):
+        reason = "permission denied"
+    else:
+        return
+    raise Failure(f"`{option} {file}` cannot be written: {reason}")
+
+
 def _write(file: Path, text: str, option: str) -> None:
     from trainlint.fixes.write import write_output
 
@@ -331,6 +362,11 @@ def _say(text: str) -> None:
 def _shell_status(end: JobEnd) -> int:
     """The status of a job as a shell reports it."""
     return 128 + end.signal if end.signal is not None else end.exit_code or 0
+
+
+def _tells_something(result: ProbeResult) -> bool:
+    """Whether a report for people would say more than that nothing was measured, and why."""
+    return bool(result.steps.measured or result.lines or result.gpu)
 
 
 def _has_failed(result: ProbeResult, read: Recording) -> bool:
@@ -355,7 +391,7 @@ def _why_nothing(result: ProbeResult, read: Recording) -> str | None:
     if told and not faults:
         why += dict.fromkeys(told)
     elif not read.processes:
-        why.append("no process of the job loaded torch (2.4 or newer, in Python 3.9 or newer)")
+        why.append(NO_TORCH)
     elif not faults:
         why.append("no optimizer stepped, and no backward pass ran")
     return "; ".join(one for one in why if one)

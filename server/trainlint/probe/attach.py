@@ -95,7 +95,8 @@ def _described(pid: int, options: Options, folder: Path) -> Manifest:
     except psutil.NoSuchProcess as error:
         raise NoSuchJobError(f"there is no process {pid}; if it runs in a container, run the probe there") from error
     except psutil.AccessDenied as error:
-        raise RefusedError(f"the system says nothing about process {pid}; run the probe as root") from error
+        advice = "" if os.geteuid() == 0 else "; run the probe as root"
+        raise RefusedError(f"the system says nothing about process {pid}{advice}") from error
 
 
 def _require_sight(pid: int) -> None:

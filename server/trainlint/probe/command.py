@@ -9,6 +9,7 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 _PYTHON = re.compile(r"python(\d+(\.\d+)*t?)?(\.exe)?|pypy\d*(\.exe)?", re.IGNORECASE)
@@ -63,9 +64,14 @@ def started(command: Sequence[str], python: str | None, environment: Mapping[str
     """The command as it is started: a script gets an interpreter, and `python` takes the place of the one named.
 
     Of launchers such as torchrun, the one that is installed beside `python` is taken.
+
+    Raises:
+        UnusableCommandError: the script is not there.
     """
     words = list(command)
     if words[0].endswith(".py"):
+        if not os.path.lexists(words[0]):
+            raise UnusableCommandError(f"`{words[0]}`: there is no such file in {os.getcwd()}")  # noqa: PTH109
         return [python or active_python(environment), *words]
     if python is None:
         return words
@@ -98,7 +104,7 @@ def active_python(environment: Mapping[str, str]) -> str:
 
 def script_of(command: Sequence[str], cwd: Path) -> Path | None:
     """The file of the job's own code that the command runs, as far as its words tell."""
-    for word, after in zip(command, [*command[1:], ""], strict=True):
+    for word, after in pairwise([*command, ""]):
         if word == "-m":
             module = cwd.joinpath(*after.split("."))
             for candidate in (module.with_suffix(".py"), module / "__main__.py"):

@@ -5,6 +5,7 @@ The job is a child in the same process group with the same descriptors; nothing 
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -21,6 +22,7 @@ from trainlint.probe.forwarding import Forwarding
 from trainlint.probe.injection import Injection
 from trainlint.probe.progress import State, furthest, states
 from trainlint.probe.recording import JobEnd, Manifest, Options
+from trainlint.source.system_errors import reason_of
 
 POLL_S = 0.2
 """How often the rings are looked at; the end of the job is noticed at once."""
@@ -76,8 +78,21 @@ def _popen(words: Sequence[str], environment: dict[str, str] | None) -> subproce
         # Descriptors that the probe was given are the job's, too.
         return subprocess.Popen(words, env=environment, close_fds=False)
     except OSError as error:
-        reason = "there is no such program" if isinstance(error, FileNotFoundError) else error.strerror or str(error)
-        raise UnusableCommandError(f"`{words[0]}` cannot be started: {reason}") from error
+        raise UnusableCommandError(f"`{words[0]}` cannot be started: {_why_unusable(words[0], error)}") from error
+
+
+def _why_unusable(program: str, error: OSError) -> str:
+    """Why the system starts a program not, and what to do."""
+    if isinstance(error, FileNotFoundError):
+        there = os.sep in program and os.path.exists(program)  # noqa: PTH110 - of a word
+        return "the interpreter that its first line names is not there" if there else "there is no such program"
+    if isinstance(error, PermissionError):
+        if os.path.isdir(program):  # noqa: PTH112 - of a word
+            return "it is a folder"
+        return "it is not executable; name its interpreter before it, or run: chmod +x"
+    if error.errno == errno.ENOEXEC:
+        return "it is no program, and no script whose first line names an interpreter; name that before it"
+    return reason_of(error)
 
 
 class _Job:

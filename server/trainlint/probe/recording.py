@@ -29,6 +29,7 @@ from pydantic import BaseModel, ValidationError
 
 from trainlint.agent import records
 from trainlint.probe.model import Model
+from trainlint.source.system_errors import reason_of
 
 DEVICES_IN_DOUBT = "nvml.match"
 """Under this name `Manifest.missing` says why the devices that the job used may be others."""
@@ -325,8 +326,11 @@ def _occupied(path: Path) -> int:
 def _manifest(folder: Path) -> Manifest:
     try:
         return Manifest.model_validate_json((folder / "manifest.json").read_bytes())
+    except (FileNotFoundError, NotADirectoryError) as error:
+        advice = "name a folder that `trainlint probe --recording` has made"
+        raise UnusableRecordingError(f"{folder} holds no recording, as it has no manifest.json; {advice}") from error
     except OSError as error:
-        raise UnusableRecordingError(f"{folder} holds no recording: {error.strerror or error}") from error
+        raise UnusableRecordingError(f"{folder / 'manifest.json'} cannot be read: {reason_of(error)}") from error
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])

@@ -11,13 +11,13 @@ from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
 
+from trainlint.agent.releases import OLDEST_TORCH
 from trainlint.probe.doctor.check import Check, State
 from trainlint.source.system_errors import reason_of
 
 LONGEST_ANSWER_S = 120.0
 """Importing torch takes seconds, on a network drive a minute and more."""
 OLDEST_PYTHON = (3, 9)
-OLDEST_TORCH = (2, 4)
 NAME_IT = "name the training environment's interpreter: trainlint doctor --python PATH"
 
 QUESTION = """
