@@ -52,6 +52,14 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert not anchor or anchor in anchors(target)
 
 
+@pytest.mark.parametrize("page", [*TOP, *PAGES], ids=name_of)
+def test_tests_that_a_page_names_are_there(page: Path) -> None:
+    for command in re.findall(r"`(?:pytest|python -m) (tests[^`]*)`", page.read_text(encoding="utf-8")):
+        for word in command.split():
+            path = REPOSITORY / (word if "/" in word else word.replace(".", "/"))
+            assert path.exists() or path.with_suffix(".py").exists(), command
+
+
 def test_every_page_can_be_reached_from_the_first() -> None:
     reached, pending = set(), [DOCS / "index.md"]
     while pending:
