@@ -50,20 +50,39 @@ RUNS = {
     "a file has changed": (file_changed, (*MODELS, *SEVERAL_PROCESSES, *FOR_PEOPLE, *LOOKED_UP_BEFORE)),
     "the configuration has changed": (another_option, (*SEVERAL_PROCESSES, *FOR_PEOPLE)),
 }
+UNSET = {
+    "no file of settings": {},
+    "a project file that sets nothing here": {"pyproject.toml": '[project]\nname = "trainlint-user"\n'},
+    "a table that sets nothing": {"pyproject.toml": "[tool.trainlint]\n"},
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    (tmp_path / "model.py").write_text("import torch\n\n\nclass Net(torch.nn.Module):\n    pass\n")
+    return tmp_path
+
+
+def imported(project: Path) -> set[str]:
+    command = [sys.executable, "-c", PROGRAM, "check", "-j", "1", str(project)]
+    return set(subprocess.run(command, check=True, capture_output=True, text=True).stderr.split())
 
 
 @pytest.mark.parametrize(("change", "spared"), RUNS.values(), ids=RUNS)
 def test_a_run_imports_only_what_it_needs(
-    change: Callable[[Path], None], spared: tuple[str, ...], tmp_path: Path
+    change: Callable[[Path], None], spared: tuple[str, ...], project: Path
 ) -> None:
-    (tmp_path / "train.py").write_text(SCRIPT)
-    (tmp_path / "model.py").write_text("import torch\n\n\nclass Net(torch.nn.Module):\n    pass\n")
-    (tmp_path / "trainlint.toml").write_text('min-confidence = "medium"')
+    (project / "trainlint.toml").write_text('min-confidence = "medium"')
+    assert "libcst" in imported(project)
+    change(project)
+    assert imported(project).isdisjoint(spared)
 
-    def imported() -> set[str]:
-        command = [sys.executable, "-c", PROGRAM, "check", "-j", "1", str(tmp_path)]
-        return set(subprocess.run(command, check=True, capture_output=True, text=True).stderr.split())
 
-    assert "libcst" in imported()
-    change(tmp_path)
-    assert imported().isdisjoint(spared)
+@pytest.mark.parametrize("files", UNSET.values(), ids=UNSET)
+def test_a_first_run_imports_models_only_to_judge_what_is_set(files: dict[str, str], project: Path) -> None:
+    for name, text in files.items():
+        (project / name).write_text(text)
+    loaded = imported(project)
+    assert "libcst" in loaded
+    assert loaded.isdisjoint(MODELS)

@@ -295,6 +295,8 @@ def _rule_table(key: str, value: object, file: Path | None) -> dict[str, object]
 
 
 def _validated(values: Mapping[str, object], file: Path | None, origin: str) -> None:
+    if not values:  # what is not there cannot be wrong, and needs no import of pydantic
+        return
     from pydantic import ValidationError
 
     from trainlint.config.validation import validated
@@ -306,9 +308,11 @@ def _validated(values: Mapping[str, object], file: Path | None, origin: str) -> 
 
 
 def _settings(layers: _Layers) -> tuple[Settings, dict[str, str]]:
-    from trainlint.config.validation import validated
+    settings = Settings()
+    if layers.values or layers.rules:
+        from trainlint.config.validation import validated
 
-    settings = validated({**layers.values, "rules": layers.rules})
+        settings = validated({**layers.values, "rules": layers.rules})
     set_keys = {key.split(".")[0] for key in layers.origins}
     return settings, {key: DEFAULT for key in setting_keys() if key not in set_keys} | layers.origins
 
