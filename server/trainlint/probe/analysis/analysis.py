@@ -178,13 +178,10 @@ class _Analysis:
 
     def _missing(self) -> Iterator[tuple[str, str]]:
         steps = self.shown
-        if steps is None:
-            yield "steps", "no process of the job trained"
-        elif steps.missing:
-            yield "steps", steps.missing
-        elif steps.count < self.observed.recording.manifest.options.steps:
-            wanted = self.observed.recording.manifest.options.steps
-            yield "steps", f"the job ended after {steps.count} of {wanted} clean steps"
+        manifest = self.observed.recording.manifest
+        known = (manifest.missing.get("steps"), self._why_few_steps())
+        if any(known):
+            yield "steps", "; ".join(dict.fromkeys(why for why in known if why))
         if steps is not None and steps.note:
             yield "phases", steps.note
         if self.loader is None:
@@ -197,6 +194,14 @@ class _Analysis:
             yield "kernels", self._why_no_kernels()
         if not self.observed.recording.stack_samples:
             yield "stacks", "no stack was sampled"
+
+    def _why_few_steps(self) -> str | None:
+        steps, wanted = self.shown, self.observed.recording.manifest.options.steps
+        if steps is None:
+            return "no process of the job trained"
+        if steps.missing or steps.count >= wanted:
+            return steps.missing or None
+        return f"the job ended after {steps.count} of {wanted} clean steps"
 
     def _why_no_kernels(self) -> str:
         if not self.observed.accelerator:
