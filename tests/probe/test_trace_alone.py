@@ -136,6 +136,24 @@ def test_devices_ranks_and_steps_are_told(tmp_path: Path) -> None:
     assert result.kernels is not None and result.kernels.count_per_step == 100
 
 
+def test_two_traces_of_a_rank_are_one_rank_whose_times_are_those_without_stacks(tmp_path: Path) -> None:
+    paths = []
+    for name, stacks, work in (("plain", False, 1000.0), ("with-stacks", True, 3000.0)):
+        trace = GpuTrace(0, 1, stacks=stacks)
+        for _ in range(STEPS):
+            with trace.step(), trace.function("train.py", 1, "report"):
+                trace.kernel(500.0)
+                trace.item()
+                trace.work(work)
+        paths.append(trace.write(tmp_path / f"{name}.json"))
+    (tmp_path / "train.py").write_text(SCRIPT, encoding="utf-8")
+    result, evidence = analyse_traces(paths, [tmp_path], [])
+    assert (result.environment.world_size, [rank.rank for rank in result.ranks]) == (1, [0])
+    assert len(evidence.ranks) == 1
+    assert result.steps.median_s == pytest.approx(1500e-6, rel=0.05)
+    assert evidence.syncs.keys() == {Line(tmp_path / "train.py", 2)}
+
+
 def test_lines_that_wait_are_evidence_and_costs(tmp_path: Path) -> None:
     result = measured(tmp_path, sync_bound)
     cost = result.lines[0]

@@ -71,7 +71,7 @@ class _TraceAlone:
     @cached_property
     def _shown(self) -> RankTrace:
         """The slowest rank, which the others wait for; the first where steps are not known."""
-        return max(self._analysis.ranks, key=lambda rank: rank.steps.median_s or 0.0)
+        return max(self._analysis.one_per_rank, key=lambda rank: rank.steps.median_s or 0.0)
 
     @property
     def _step_s(self) -> float:
@@ -108,7 +108,7 @@ class _TraceAlone:
             kernels=kernels,
             loader=None,
             bottleneck=diagnose(findings),
-            ranks=[_rank_use(number, rank) for number, rank in enumerate(self._analysis.ranks)],
+            ranks=[_rank_use(number, rank) for number, rank in enumerate(self._analysis.one_per_rank)],
             job=Job(exit_code=None, signal=None, stopped_by_probe=False),
             overhead=Overhead(agent_share=None),
             lines=lines,
@@ -124,7 +124,7 @@ class _TraceAlone:
             syncs=lines.syncs,
             copies=lines.copies,
             memsets=lines.memsets,
-            ranks=tuple(_rank_evidence(number, rank) for number, rank in enumerate(self._analysis.ranks)),
+            ranks=tuple(_rank_evidence(number, rank) for number, rank in enumerate(self._analysis.one_per_rank)),
             shares={name: share for name, share in shares if share is not None},
             recompilations=traced.recompilations(self._traced),
         )

@@ -213,13 +213,24 @@ class TraceAnalysis:
     """What the traces of one run show."""
 
     ranks: tuple[RankTrace, ...]
-    """By rank; at least one."""
+    """Each file, by rank; at least one."""
     unreadable: Mapping[Path, str] = field(default_factory=dict)
     """Files that could not be read, and why."""
 
     @property
     def world_size(self) -> int:
-        return max([len(self.ranks), *(rank.world_size or 1 for rank in self.ranks)])
+        return max([len(self.one_per_rank), *(rank.world_size or 1 for rank in self.ranks)])
+
+    @property
+    def one_per_rank(self) -> tuple[RankTrace, ...]:
+        """One trace of each rank: of several, one without stacks, since recording them slows the host. A file that does
+        not say its rank is one of its own."""
+        kept: dict[int | Path, RankTrace] = {}
+        for trace in self.ranks:
+            key = trace.path if trace.rank is None else trace.rank
+            if key not in kept or (kept[key].has_stacks and not trace.has_stacks):
+                kept[key] = trace
+        return tuple(kept.values())
 
     @property
     def has_device(self) -> bool:
