@@ -7,13 +7,12 @@ from trainlint.lint.finding import RuntimeFinding, Severity
 from trainlint.lint.rule import RuntimeRule
 from trainlint.probe import thresholds
 from trainlint.probe.evidence import Evidence
+from trainlint.probe.figures import binary_size
 from trainlint.probe.verdict import Source
 from trainlint_rules.runtime.bounds import reached
 
 if TYPE_CHECKING:
     from trainlint.probe.measured import Measured
-
-GIB = 1 << 30
 
 
 class MemoryFragmentation(RuntimeRule):
@@ -63,5 +62,5 @@ class MemoryFragmentation(RuntimeRule):
         times = reached("reserved to allocated memory", ratio, thresholds.FRAGMENTATION_RATIO, Source.AGENT)
         above = reached("reserved above allocated memory", gap, thresholds.FRAGMENTATION_GAP, Source.AGENT)
         if times is not None and above is not None:
-            reserved, allocated = f"{peak.reserved / GIB:.3g} GiB", f"{peak.allocated / GIB:.3g} GiB"
+            reserved, allocated = binary_size(peak.reserved), binary_size(peak.allocated)
             yield self.shown(f"{reserved} are reserved at the peak, {allocated} allocated", times, above)

@@ -52,11 +52,7 @@ class Recompiling(RuntimeRule):
     confirmed_by = "recompilations in the clean steps"
 
     def measured(self, run: Measured, evidence: Evidence) -> Iterator[RuntimeFinding]:
-        again = reached("compilations", _count(evidence), thresholds.RECOMPILATIONS, Source.AGENT)
+        again = reached("compilations", evidence.recompilations, thresholds.RECOMPILATIONS, Source.AGENT)
         if again is not None:
             times = "once" if again.value == 1 else f"{again.value:.0f} times"
             yield self.shown(f"Code was compiled {times} in {evidence.steps} steps after the warm-up", again)
-
-
-def _count(evidence: Evidence) -> float | None:
-    return None if evidence.recompilations is None else float(evidence.recompilations)

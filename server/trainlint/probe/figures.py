@@ -9,7 +9,7 @@ NOT_MEASURED = "-"
 
 
 def number(value: float) -> str:
-    """A figure with three digits, without an exponent: `12.3`, `0.0421`, `1870`."""
+    """A figure with three digits or all of its whole ones: `12.3`, `0.0421`, `1870`; below 0.001 as `4.2e-04`."""
     if value == 0:
         return "0"
     if abs(value) >= 100:
