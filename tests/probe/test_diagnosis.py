@@ -54,6 +54,21 @@ class Case:
 ON_CPU = (
     Case("waits for data", "data", {"shares": shares(0.3, data_wait=0.61)}, 0.61),
     Case("just reaches the threshold", "data", {"shares": shares(0.8, data_wait=0.20)}),
+    Case(
+        "may wait less for data than the threshold",
+        "balanced",
+        {"shares": shares(0.7, data_wait=0.21), "intervals": {"data_wait": (0.18, 0.24)}},
+    ),
+    Case(
+        "surely waits more than the threshold",
+        "data",
+        {"shares": shares(0.7, data_wait=0.21), "intervals": {"data_wait": (0.20, 0.22)}},
+    ),
+    Case(
+        "may stall less than the threshold",
+        "compute",
+        {"shares": shares(0.87, sync_wait=0.11), "intervals": {"sync_wait": (0.09, 0.13)}},
+    ),
     Case("stalls", "sync", {"shares": shares(0.7, sync_wait=0.15)}, 0.15),
     Case("stalls more than it waits for data", "sync", {"shares": shares(0.2, data_wait=0.25, sync_wait=0.5)}),
     Case("waits for data more than it stalls", "data", {"shares": shares(0.2, data_wait=0.5, sync_wait=0.25)}),
@@ -115,6 +130,33 @@ def test_reasons_print_their_figure_and_threshold() -> None:
         "data wait: 61 % of the step (threshold 20 %)",
         "syncs, print, logging, saving and garbage collection: 12 % of the step (threshold 10 %)",
     ]
+
+
+@pytest.mark.parametrize("share", [0.19, 0.21])
+def test_a_share_that_steps_leave_near_its_threshold_is_said_to_be_about_it(share: float) -> None:
+    intervals = {"data_wait": (share - 0.02, share + 0.02)}
+    found = diagnose(replace(NOTHING, shares=shares(0.7, data_wait=share), intervals=intervals))
+    told = f"data wait: {share:.0%} of the step, between {share - 0.02:.0%} and {share + 0.02:.0%} as steps differ"
+    assert f"{told}, so about the threshold of 20 %".replace("%", " %").replace("  ", " ") in found.why
+    assert sum("data wait" in why for why in found.why) == 1
+
+
+def test_a_machine_that_others_use_is_named() -> None:
+    found = diagnose(replace(NOTHING, shares=shares(0.9), core_wait_share=0.31))
+    assert any("waited for a core 31 % of the time" in why for why in found.why)
+    assert not any("core" in why for why in diagnose(replace(NOTHING, shares=shares(0.9), core_wait_share=0.04)).why)
+
+
+def test_steps_that_differ_leave_the_bottleneck_open(tmp_path: Path) -> None:
+    process = made.rank()
+    process.phase(records.CLEAN)
+    for index in range(31):
+        process.seconds = {**made.SECONDS, "N": 0.040 if index % 3 == 0 else 0.004}
+        process.step("N f B Oadam")
+    run, _ = analyse(made.write(tmp_path, process))
+    low, high = run.share_intervals["data_wait"]
+    assert low < 0.20 < (run.shares.data_wait or 0.0) < high
+    assert run.bottleneck.kind == "balanced"
 
 
 def test_advice_goes_from_data_to_compute_to_communication_and_ends_with_measuring_again() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,8 @@ class DataBound(RuntimeRule):
     """The training step waits for its data.
 
     ## What it does
-    Reports a run whose steps wait at least 20 % of their time for the loader to deliver a batch.
+    Reports a run whose steps wait at least 20 % of their time for the loader to deliver a batch. What may be less, as
+    the steps differ from each other, is not reported.
 
     ## Why it is slow
     While a step waits for its batch, the device has nothing to do. No change to the model makes such a run faster.
@@ -55,9 +57,9 @@ class DataBound(RuntimeRule):
     confirmed_by = "data wait share"
 
     def measured(self, run: Measured, evidence: Evidence) -> Iterator[RuntimeFinding]:
-        share = run.shares.data_wait
-        wait = reached("data wait", share, thresholds.DATA_WAIT, Source.AGENT)
-        if wait is not None and measured_enough(run) and not _faster_alone(run):
+        wait = reached("data wait", run.shares.data_wait, thresholds.DATA_WAIT, Source.AGENT)
+        sure = run.share_intervals.get("data_wait", (math.inf, math.inf))[0] >= thresholds.DATA_WAIT.value
+        if wait is not None and sure and measured_enough(run) and not _faster_alone(run):
             yield self.shown(f"The step waits {percent(wait.value)} of its time for data", wait)
 
 

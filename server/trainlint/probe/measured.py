@@ -89,6 +89,8 @@ class Cpu(Model):
     rss_peak_bytes: int | None
     """Of all processes of the job together; memory that forked processes share counts in each of them."""
     io_wait_share: float | None
+    core_wait_share: float | None = None
+    """Of the regular steps, in which the training thread was ready to run and waited for a core."""
 
 
 class Kernels(Model):
@@ -190,6 +192,8 @@ class Measured(Model):
     environment: Environment
     steps: Steps
     shares: Shares
+    share_intervals: dict[str, tuple[float, float]] = {}
+    """Of the shares that decide: where each lies with 99 % confidence, as the steps differ from each other."""
     overlapping: Overlapping
     gpu: list[GpuUse]
     cpu: Cpu

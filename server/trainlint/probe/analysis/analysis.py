@@ -20,13 +20,26 @@ from trainlint.probe.analysis import (
     traced,
     utilization,
 )
+from trainlint.probe.analysis.core_waits import CoreWaits
 from trainlint.probe.analysis.diagnosis import Findings, diagnose
 from trainlint.probe.analysis.line_costs import copy_costs, dearest, line_cost, sync_costs
 from trainlint.probe.analysis.loaders import TrainingLoader, training_loaders
 from trainlint.probe.analysis.observed import Observed, whole
 from trainlint.probe.analysis.percentile import percentile
 from trainlint.probe.analysis.ran import lines_that_ran
-from trainlint.probe.analysis.shares import DATA, CycleParts, Parts, added, parts_by_cycle, shares_of
+from trainlint.probe.analysis.shares import (
+    BACKWARD,
+    DATA,
+    FORWARD,
+    STALL,
+    UPDATE,
+    CycleParts,
+    Parts,
+    added,
+    parts_by_cycle,
+    shares_of,
+    spread,
+)
 from trainlint.probe.analysis.steps import RankSteps
 from trainlint.probe.analysis.timeline import step_points
 from trainlint.probe.evidence import Evidence, Line, LoaderEvidence, RankEvidence, SyncCount
@@ -95,6 +108,21 @@ class _Analysis:
         copies_known = not self.observed.accelerator or bool(self.shown.timed(records.TRANSFER))
         return shares_of(self.shown, added(self.cycles), copies_known=copies_known)
 
+    @cached_property
+    def intervals(self) -> dict[str, tuple[float, float]]:
+        """Of the shares that decide, by name; `model` is what forward, backward and optimizer take together."""
+        found = {name: spread(self.cycles, name) for name in (DATA, STALL) if getattr(self.shares[0], name) is not None}
+        found["model"] = spread(self.cycles, FORWARD, BACKWARD, UPDATE)
+        return {name: interval for name, interval in found.items() if interval is not None}
+
+    @cached_property
+    def core_wait_share(self) -> float | None:
+        steps = self.shown
+        if steps is None or not steps.regular or not (waits := CoreWaits(steps)).known:
+            return None
+        spans = [(cycle.start, cycle.end) for cycle in steps.regular]
+        return waits.within(spans) / sum(end - start for start, end in spans)
+
     # --------------------------------------------------------------------------------------------------------- figures
 
     @cached_property
@@ -156,11 +184,12 @@ class _Analysis:
             environment=told,
             steps=self._steps().model_copy(update={"mfu": mfu}),
             shares=self.shares[0],
+            share_intervals=self.intervals,
             overlapping=traced.overlapping(
                 self.kernels, evaluation.evaluation_share(self.shown) if self.shown is not None else None
             ),
             gpu=uses,
-            cpu=machine,
+            cpu=machine.model_copy(update={"core_wait_share": self.core_wait_share}),
             kernels=self.kernels,
             loader=self._loader_use(),
             bottleneck=self._bottleneck(gpu.largest_fill(uses, told.gpus), tuple(costs)),
@@ -247,6 +276,8 @@ class _Analysis:
                 regular_steps=len(steps.regular) if steps is not None else 0,
                 missing=steps.missing if steps is not None else "no process of the job trained",
                 shares=self.shares[0],
+                intervals=self.intervals,
+                core_wait_share=self.core_wait_share,
                 accelerator=self.observed.accelerator,
                 kernels=self.kernels,
                 memory_fill=memory_fill,

@@ -6,8 +6,8 @@ is never promised: change one thing, measure again, and keep what raises the thr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from trainlint.probe import thresholds
@@ -40,6 +40,10 @@ class Findings:
     """The dearest first."""
     straggler: tuple[OwnTime, float] | None
     physical_cores: int | None
+    intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Where `data_wait`, `sync_wait` and the `model`'s share lie, as the steps differ from each other."""
+    core_wait_share: float | None = None
+    """Of the steps, in which the training thread waited for a core."""
     fewest: Threshold = thresholds.FEWEST_STEPS
     """How many steps a diagnosis needs."""
 
@@ -68,7 +72,7 @@ def diagnose(found: Findings) -> Bottleneck:
     return Bottleneck(
         kind=first.kind,
         score=first.share,
-        why=[first.why, *(one.why for one in others), *_about_straggler(found)],
+        why=[first.why, *(one.why for one in others), *_about_doubts(found), *_about_straggler(found)],
         next=[*advice, AGAIN],
     )
 
@@ -85,17 +89,25 @@ def _reasons(found: Findings) -> Iterator[Reason]:
 
 
 def _host_reasons(found: Findings) -> Iterator[Reason]:
-    wait = found.shares.data_wait
-    if wait is not None and wait >= thresholds.DATA_WAIT.value:
-        yield Reason("data", wait, _told("data wait", wait, thresholds.DATA_WAIT))
-    stall = _stall_that_costs(found)
-    if stall is not None and stall >= thresholds.HOST_STALL.value:
+    for kind, what, share, bound, low in _host_shares(found):
+        if low >= bound.value:
+            yield Reason(kind, share, _told(what, share, bound))
+
+
+def _host_shares(found: Findings) -> Iterator[tuple[Kind, str, float, Threshold, float]]:
+    """The shares of the host that decide, with their threshold and what they are at least: what may be chance holds
+    nothing up."""
+    wait, stall = found.shares.data_wait, _stall_that_costs(found, found.shares.sync_wait)
+    if wait is not None:
+        yield "data", "data wait", wait, thresholds.DATA_WAIT, found.intervals.get("data_wait", (wait, wait))[0]
+    if stall is not None:
         what = "syncs, print, logging, saving and garbage collection"
-        yield Reason("sync", stall, _told(what, stall, thresholds.HOST_STALL))
+        low = _stall_that_costs(found, found.intervals.get("sync_wait", (stall, stall))[0])
+        yield "sync", what, stall, thresholds.HOST_STALL, stall if low is None else low
 
 
-def _stall_that_costs(found: Findings) -> float | None:
-    return stall_that_costs(found.shares.sync_wait, found.kernels.busy_share if found.kernels is not None else None)
+def _stall_that_costs(found: Findings, stall: float | None) -> float | None:
+    return stall_that_costs(stall, found.kernels.busy_share if found.kernels is not None else None)
 
 
 def _device_reasons(found: Findings) -> Iterator[Reason]:
@@ -145,16 +157,41 @@ def _told(what: str, share: float, bound: Threshold) -> str:
 
 
 def _why_balanced(found: Findings) -> Iterator[str]:
-    for what, share, bound in (
-        ("data wait", found.shares.data_wait, thresholds.DATA_WAIT),
-        ("host stalls", found.shares.sync_wait, thresholds.HOST_STALL),
-        ("forward, backward and optimizer", _model_share(found.shares), thresholds.COMPUTE_BUSY),
+    for name, what, share, bound in (
+        ("data_wait", "data wait", found.shares.data_wait, thresholds.DATA_WAIT),
+        ("sync_wait", "host stalls", found.shares.sync_wait, thresholds.HOST_STALL),
+        ("model", "forward, backward and optimizer", _model_share(found.shares), thresholds.COMPUTE_BUSY),
     ):
-        if share is not None:
+        if share is not None and not _is_near(found, name, bound):
             yield f"{what}: {percent(share)} of the step, below the threshold of {bound.text}"
     if found.accelerator and found.kernels is None:
         yield "the device was not traced, so what it did is not known"
+    yield from _about_doubts(found)
     yield from _about_straggler(found)
+
+
+def _about_doubts(found: Findings) -> Iterator[str]:
+    """Shares so close to their threshold that other steps may fall on its other side; a machine too busy for any."""
+    for name, what, share, bound in (
+        ("data_wait", "data wait", found.shares.data_wait, thresholds.DATA_WAIT),
+        ("sync_wait", "host stalls", found.shares.sync_wait, thresholds.HOST_STALL),
+        ("model", "forward, backward and optimizer", _model_share(found.shares), thresholds.COMPUTE_BUSY),
+    ):
+        if share is not None and _is_near(found, name, bound):
+            low, high = found.intervals[name]
+            between = f"between {percent(low)} and {percent(high)} as steps differ"
+            yield f"{what}: {percent(share)} of the step, {between}, so about the threshold of {bound.text}"
+    waits = found.core_wait_share
+    if waits is not None and waits >= thresholds.CORE_WAIT.value:
+        yield (
+            f"the training thread was ready and waited for a core {percent(waits)} of the time "
+            f"(threshold {thresholds.CORE_WAIT.text}): measure again while nothing else runs"
+        )
+
+
+def _is_near(found: Findings, name: str, bound: Threshold) -> bool:
+    low, high = found.intervals.get(name, (0.0, 0.0))
+    return low < bound.value <= high
 
 
 def _about_straggler(found: Findings) -> Iterator[str]:

@@ -17,7 +17,7 @@ from typing import Literal, TypeVar
 from trainlint.agent import records
 from trainlint.probe import thresholds
 from trainlint.probe.analysis.observed import Observed, line_of, number, own_code
-from trainlint.probe.analysis.shares import WORKING_CALLS, call_type
+from trainlint.probe.analysis.shares import WORKING_CALLS, call_type, student
 from trainlint.probe.analysis.steps import RankSteps
 from trainlint.probe.evidence import Line, StackSamples, SyncCount, TimedCalls
 from trainlint.probe.recording import Frame, ProcessRecording, Record, Recording, StackLook, StackSample
@@ -311,7 +311,7 @@ def _worth(runs: Sequence[tuple[float, float]], share: float, looked_s: float) -
     wholes = [later - start for start, later in zip(starts, [*starts[1:], looked_s + starts[0]], strict=True)]
     squares = sum((own - share * whole) ** 2 for (_, own), whole in zip(runs, wholes, strict=True))
     freedom = len(runs) - 1
-    wider = 1 + (thresholds.DEVIATIONS**2 + 1) / (4 * freedom)
+    wider = student(freedom) / thresholds.DEVIATIONS
     variance = squares / looked_s**2 * len(runs) / freedom * wider**2
     return share * (1 - share) / variance if variance > 0 else math.inf
 

@@ -9,6 +9,7 @@ these are times of the host: it queues the forward pass and waits elsewhere.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from itertools import pairwise
 from operator import attrgetter
 
 from trainlint.agent import records
+from trainlint.probe import thresholds
 from trainlint.probe.analysis.steps import Cycle, RankSteps
 from trainlint.probe.measured import Shares
 from trainlint.probe.recording import Record
@@ -90,6 +92,30 @@ def added(cycles: Iterable[CycleParts]) -> Parts:
             for part, seconds in one.parts.seconds.items():
                 total[part] = total.get(part, 0.0) + seconds
     return Parts(total)
+
+
+def spread(cycles: Iterable[CycleParts], *parts: str) -> tuple[float, float] | None:
+    """Between which shares that of these parts lies with 99 % confidence, as the regular cycles differ: the variance of
+    a ratio of sums, with Student's t for their number. None where there are too few."""
+    found = [
+        (sum(one.parts.seconds.get(part, 0.0) for part in parts), one.parts.total)
+        for one in cycles
+        if one.cycle.regular
+    ]
+    whole = sum(total for _, total in found)
+    freedom = len(found) - 1
+    if freedom < 1 or whole <= 0:
+        return None
+    share = sum(own for own, _ in found) / whole
+    squares = sum((own - share * total) ** 2 for own, total in found)
+    half = student(freedom) * math.sqrt(squares * len(found) / freedom) / whole
+    return max(0.0, share - half), min(1.0, share + half)
+
+
+def student(freedom: int) -> float:
+    """Standard deviations on either side of 99 % where the deviation itself is known from so few: Student's t, to the
+    first order of its expansion at the normal distribution."""
+    return thresholds.DEVIATIONS * (1 + (thresholds.DEVIATIONS**2 + 1) / (4 * freedom))
 
 
 def shares_of(steps: RankSteps, parts: Parts, *, copies_known: bool) -> tuple[Shares, dict[str, str]]:

@@ -16,7 +16,7 @@ def confusions(logits, labels):
     counts = Counter()
     guesses = logits.detach().argsort(dim=1).tolist()  # expect: TL201
     for ranked, label in zip(guesses, labels.tolist(), strict=True):  # expect: TL201
-        for place, guess in enumerate(ranked * 12):
+        for place, guess in enumerate(ranked * 120):
             counts[label, guess] += 1 / (1 + place % CLASSES)
     return counts
 

@@ -45,7 +45,7 @@ def main():
             optimizer.step()
             truth.mark("step")
             if rank == 1:
-                pixels = bytes(seen.flatten().mul(255).byte().tolist())
+                pixels = bytes(seen.flatten().mul(255).byte().tolist()) * 4
                 with truth.watch("keep"):
                     kept = [zlib.compress(pixels, level) for level in range(10)]
         if rank == 0:
