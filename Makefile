@@ -84,7 +84,8 @@ bench-lsp: $(VENV)/.stamp-test ## measure the language server as an editor meets
 	$(BIN)/python -m tests.bench.lsp
 
 .PHONY: bench-probe
-bench-probe: $(VENV)/.stamp-test ## measure what the analysis of a trace costs
+bench-probe: $(VENV)/.stamp-test ## measure what the probe costs a job, and what the analysis of a trace costs
+	$(BIN)/python -m tests.bench.probe_overhead
 	$(BIN)/python -m tests.bench.probe_traces
 
 .PHONY: probe-truth
