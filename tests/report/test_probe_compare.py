@@ -24,6 +24,7 @@ from judged_runs import (
 
 from trainlint.probe.measured import Measured
 from trainlint.probe.verdict import Status
+from trainlint.report.probe_changes import comparison_texts
 from trainlint.report.probe_compare import compare, script_of
 from trainlint.report.probe_conditions import Confirmed, Regression, fail_condition, outcome
 from trainlint.report.probe_result import ProbeResult
@@ -59,7 +60,7 @@ def test_a_change_within_the_spread_of_the_steps_is_not_claimed(desk: Desk) -> N
     assert not comparison.rate.is_clear
     condition = Regression(0.05)
     assert not outcome(condition, result_of(desk, at_speed(1.08)), comparison).met
-    assert "within the noise" in "\n".join(comparison.lines_of_text(Run(desk).view))
+    assert "within the noise" in "\n".join(comparison_texts(comparison, Run(desk).view))
 
 
 def test_noise_is_that_of_blocks_so_that_two_humps_do_not_hide_a_trend(desk: Desk) -> None:
@@ -116,7 +117,7 @@ def test_what_cannot_be_compared_is_said_and_makes_no_regression(
     now = result_of(desk, measured(**changes))
     comparison = compare(result_of(desk, measured()), now)
     assert said in comparison.obstacles
-    assert f"cannot be compared: {said}" in list(comparison.lines_of_text(Run(desk).view))
+    assert f"cannot be compared: {said}" in list(comparison_texts(comparison, Run(desk).view))
     assert comparison.rate is None
     verdict = outcome(Regression(0.0), now, comparison)
     assert (verdict.met, said in verdict.reason) == (False, True)
@@ -199,7 +200,7 @@ def line(ms: float, interval: tuple[float, float] | None = None, *, path: Path =
 )
 def test_lines_that_got_dearer_or_cheaper(desk: Desk, before: Any, after: Any, told: str | None) -> None:
     comparison = compare(result_of(desk, measured(lines=[before])), result_of(desk, measured(lines=[after])))
-    texts = [text for text in comparison.lines_of_text(Run(desk).view) if "got" in text]
+    texts = [text for text in comparison_texts(comparison, Run(desk).view) if "got" in text]
     assert len(texts) == (told is not None)
     assert told is None or told in texts[0]
 

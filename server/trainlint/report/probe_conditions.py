@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from trainlint.probe.figures import percent
 from trainlint.probe.verdict import Status
-from trainlint.report.probe_compare import Comparison, rate_text, status_of
+from trainlint.report.probe_changes import rate_text
+from trainlint.report.probe_compare import Comparison, status_of
 from trainlint.report.probe_result import ProbeResult
 
 DEFAULT_REGRESSION = 0.05

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from trainlint import __version__
 from trainlint.probe.figures import NOT_MEASURED, percent, seconds_text, signed_percent
 from trainlint.probe.verdict import Status
+from trainlint.report import probe_changes, probe_facts, probe_listing, probe_shares
 from trainlint.report import probe_charts as charts
-from trainlint.report import probe_facts, probe_listing, probe_shares
 from trainlint.report import probe_sections as sections
 from trainlint.report.json_model import FindingJson
 from trainlint.report.markup import Markup, data_table, element, joined, text
@@ -221,7 +221,7 @@ def _ranks(result: ProbeResult) -> Iterator[Markup]:
 
 def _comparison(comparison: Comparison, view: View) -> Iterator[Markup]:
     yield element("p", f"The earlier run started {comparison.earlier_started}.")
-    yield _list("ul", comparison.headlines())
+    yield _list("ul", probe_changes.headlines(comparison))
     rows = [
         _row(
             share.label,
@@ -237,7 +237,7 @@ def _comparison(comparison: Comparison, view: View) -> Iterator[Markup]:
             "Parts of the step, earlier and now",
             figures=range(1, 4),
         )
-    changes = list(comparison.changes(view))
+    changes = list(probe_changes.changes(comparison, view))
     if changes:
         yield _list("ul", changes)
 

@@ -11,6 +11,7 @@ from trainlint.report import probe_facts, probe_lines, probe_shares
 from trainlint.report import probe_sections as sections
 from trainlint.report.json_model import FindingJson
 from trainlint.report.markdown_text import code, literal, prose
+from trainlint.report.probe_changes import comparison_texts
 from trainlint.report.probe_result import ProbeResult
 from trainlint.report.verdicts import MEANINGS, evidence_lines, measured_phrase, measurement_text
 from trainlint.report.view import View
@@ -156,7 +157,7 @@ def _comparison(comparison: Comparison | None, view: View) -> Iterator[str]:
         return
     yield f"### Compared with the run of {literal(comparison.earlier_started)}"
     yield ""
-    yield from (f"- {prose(line)}" for line in comparison.lines_of_text(view))
+    yield from (f"- {prose(line)}" for line in comparison_texts(comparison, view))
 
 
 def _unmeasured(result: ProbeResult) -> Iterator[str]:

@@ -15,6 +15,7 @@ from trainlint.probe.verdict import Status
 from trainlint.report import probe_facts, probe_lines, probe_shares
 from trainlint.report import probe_sections as sections
 from trainlint.report.json_model import FindingJson
+from trainlint.report.probe_changes import comparison_texts
 from trainlint.report.probe_result import ProbeResult, RuntimeFindingJson
 from trainlint.report.style import printable
 from trainlint.report.verdicts import MEANINGS, evidence_lines, measured_phrase, measurement_text
@@ -249,7 +250,7 @@ def _runtime_lines(finding: RuntimeFindingJson, view: View) -> Iterator[str]:
 
 def _comparison(page: _Page, comparison: Comparison) -> None:
     page.heading("Compared with the run of ", printable(comparison.earlier_started))
-    for line in comparison.lines_of_text(page.view):
+    for line in comparison_texts(comparison, page.view):
         page.line(line, indent=2)
 
 
