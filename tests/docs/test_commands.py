@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from importlib import import_module
@@ -42,16 +43,23 @@ def commands(guide: str) -> list[str]:
 CASES = [(guide, command) for guide in GUIDES for command in commands(guide)]
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def committed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A repository with one finding, a baseline that lists it, and a branch `origin/main`."""
-    (tmp_path / "train.py").write_text(FOUND)
-    trainlint(tmp_path, "trainlint . --write-baseline trainlint-baseline.json")
-    git(tmp_path, "init", "--quiet")
-    git(tmp_path, "add", ".")
-    git(tmp_path, "commit", "--quiet", "-m", "first")
-    git(tmp_path, "update-ref", "refs/remotes/origin/main", "HEAD")
-    return tmp_path
+    folder = tmp_path_factory.mktemp("committed")
+    (folder / "train.py").write_text(FOUND)
+    trainlint(folder, "trainlint . --write-baseline trainlint-baseline.json")
+    git(folder, "init", "--quiet")
+    git(folder, "add", ".")
+    git(folder, "commit", "--quiet", "-m", "first")
+    git(folder, "update-ref", "refs/remotes/origin/main", "HEAD")
+    return folder
+
+
+@pytest.fixture
+def repository(committed: Path, tmp_path: Path) -> Path:
+    """A copy, since commands write and fix."""
+    return Path(shutil.copytree(committed, tmp_path / "repository"))
 
 
 def trainlint(folder: Path, command: str) -> subprocess.CompletedProcess[str]:
