@@ -9,11 +9,15 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trainlint.probe import machine, recording, sampling
 from trainlint.probe.extra import EXTRA
 from trainlint.probe.recording import Manifest, Options
 from trainlint.probe.sampling.pyspy import PySpyUnavailableError, first_look
+
+if TYPE_CHECKING:
+    import psutil
 
 DURATION_S = 15.0
 """How long a job is looked at where nothing else is asked for: a GPU's figures need 5 s, a stack's 200 samples some 4 s
@@ -99,6 +103,17 @@ def _described(pid: int, options: Options, folder: Path) -> Manifest:
         raise RefusedError(f"the system says nothing about process {pid}{advice}") from error
 
 
+def _ends(job: psutil.Process) -> bool:
+    """Whether a process has ended or is about to: while it gives back its memory, the system still calls it running but
+    no longer knows its program and arguments."""
+    import psutil
+
+    try:
+        return not job.is_running() or job.status() == psutil.STATUS_ZOMBIE or not (job.exe() or job.cmdline())
+    except psutil.NoSuchProcess:
+        return True
+
+
 def _require_sight(pid: int) -> None:
     """Find out at once whether anything will come of it, rather than after all the time.
 
@@ -120,7 +135,7 @@ def _require_sight(pid: int) -> None:
         raise NoSuchJobError(f"process {pid} has ended already") from error
     if reason is None:
         return
-    if not job.is_running() or job.status() == psutil.STATUS_ZOMBIE:
+    if _ends(job):
         raise NoSuchJobError(f"process {pid} has ended already")
     try:
         open_library().nvmlShutdown()  # before the samplers are forked
