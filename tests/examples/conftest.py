@@ -14,10 +14,20 @@ WITHOUT_TORCH = pytest.mark.skip(reason="torch is not installed")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let the tests of a program follow each other, so that the process that ran it has what the next ones look at."""
+    places = [place for place, item in enumerate(items) if "losses_of" in getattr(item, "fixturenames", ())]
+    by_program = sorted((items[place] for place in places), key=_program)
+    for place, item in zip(places, by_program, strict=True):
+        items[place] = item
     if importlib.util.find_spec("torch") is None:
         for item in items:
             if item.get_closest_marker("torch") is not None:
                 item.add_marker(WITHOUT_TORCH)
+
+
+def _program(item: pytest.Item) -> str:
+    assert isinstance(item, pytest.Function)
+    return str(item.callspec.params["program"])
 
 
 @pytest.fixture(scope="session")
