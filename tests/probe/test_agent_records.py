@@ -73,6 +73,19 @@ def test_reads_prints_and_the_like_are_recorded_by_line(tmp_path: Path) -> None:
     assert phases == [records.CLEAN, records.WINDOW, records.CLEAN, records.DETACHED]
 
 
+@pytest.mark.skipif(not Path("/proc/thread-self/schedstat").exists(), reason="the kernel does not count it")
+def test_waits_for_a_core_are_counted_around_each_backward_pass(tmp_path: Path) -> None:
+    job = run_job(tmp_path, SCRIPT, warmup=5, steps=20, profile=False)
+    waits = [record for record in job.rank.records if record.kind == records.CORE_WAIT]
+    passes = [record for record in job.rank.records if record.kind == records.BACKWARD]
+    assert len(waits) >= 2 * len(passes) > 40
+    values = [record.value for record in waits]
+    assert values == sorted(values)
+    for one in passes[5:]:
+        assert any(wait.start <= one.start for wait in waits)
+        assert any(wait.start >= one.end for wait in waits)
+
+
 @pytest.mark.parametrize("start", ["fork", "spawn", "forkserver"])
 def test_workers_are_followed_however_they_start(tmp_path: Path, start: str) -> None:
     job = run_job(tmp_path, SCRIPT, start, warmup=5, steps=10, profile=False)

@@ -24,8 +24,13 @@ def install(agent: Agent) -> None:
         return
 
     def note() -> None:
-        if agent.in_training_thread():
-            agent.record(records.CORE_WAIT, time.perf_counter(), value=_waited_s())
+        if not agent.in_training_thread():
+            return
+        try:
+            waited_s = _waited_s()
+        except OSError:
+            return  # the job has used up its descriptors
+        agent.record(records.CORE_WAIT, time.perf_counter(), value=waited_s)
 
     agent.at_boundaries.append(note)
     agent.at_backward.append(note)

@@ -7,10 +7,9 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import psutil
-
 from trainlint.agent import records
 from trainlint.probe import recording
+from trainlint.probe.sampling.idle_cores import IdleCores, idle_s
 from trainlint.probe.sampling.job import Job
 from trainlint.probe.sampling.lines import Lines
 from trainlint.probe.sampling.pace import Pace
@@ -22,8 +21,6 @@ CORE_SHARE = 0.025
 """Of one core, for all of py-spy; rates follow from what a sample turns out to cost."""
 IDLE_PART, LARGEST_CORE_SHARE = 0.25, 0.10
 """Where cores are idle beside the job, py-spy may take this part of what they leave, up to this share of one core."""
-IDLE_OVER_S = 1.0
-"""The time over which idle cores are counted, at least."""
 LIKELY_COST_S = 0.6e-3
 """CPU time of a sample until one is measured: that of a rank with 4 threads and a stack of 10 calls, by py-spy 0.4.3.
 It grows with both."""
@@ -80,7 +77,7 @@ class StackSampler:
         """By those instances of py-spy that have ended."""
         self._instances = 0
         """How many of them have."""
-        self._idle = IdleCores()
+        self._idle = IdleCores(time.perf_counter(), idle_s())
         self.pace = Pace(INTERVAL_S, LONGEST_INTERVAL_S)
 
     @property
@@ -102,7 +99,7 @@ class StackSampler:
         return found
 
     def sample(self) -> None:
-        self._idle.look()
+        self._idle.saw(time.perf_counter(), idle_s())
         self._collect()
         self._job.read_notes()
         if self._is_full() or self._is_measured():
@@ -190,31 +187,6 @@ class StackSampler:
             self._writer.write(recorder)
         elif self._job.is_alive(recorder.pid):
             self._refused[name] = reason
-
-
-class IdleCores:
-    """How many of the machine's cores had nothing to do of late."""
-
-    def __init__(self) -> None:
-        self._seen = [self._now()]
-
-    @property
-    def cores(self) -> float | None:
-        """None before it has looked for long enough."""
-        (start, idle), (end, idle_now) = self._seen[0], self._seen[-1]
-        return (idle_now - idle) / (end - start) if end - start >= IDLE_OVER_S else None
-
-    def look(self) -> None:
-        now = self._now()
-        if now[0] - self._seen[-1][0] < IDLE_OVER_S / 10:
-            return
-        self._seen.append(now)
-        while len(self._seen) > 2 and now[0] - self._seen[1][0] >= IDLE_OVER_S:
-            del self._seen[0]
-
-    @staticmethod
-    def _now() -> tuple[float, float]:
-        return time.perf_counter(), psutil.cpu_times().idle
 
 
 class StackWriter:
