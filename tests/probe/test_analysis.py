@@ -10,6 +10,7 @@ from pathlib import Path
 import made_recordings as made
 import pytest
 from made_recordings import LOADER, TRAIN, MadeProcess
+from tests.probe.kineto_traces import GpuTrace
 
 from trainlint.agent import records
 from trainlint.probe.analysis import analyse
@@ -297,6 +298,18 @@ def test_recompilations_in_the_clean_steps(tmp_path: Path) -> None:
     process.note("recompilations", start=3, end=5, graph_breaks=0)
     process.train(PLAIN)
     assert measured(tmp_path, process)[1].recompilations == 2
+
+
+def test_compilations_of_the_profiler_window_are_none_of_the_clean_steps(tmp_path: Path) -> None:
+    process = made.rank()
+    process.train(PLAIN)
+    recording = made.write(tmp_path, process)
+    trace = GpuTrace()
+    for _ in range(3):
+        with trace.step(), trace.annotation("entire_frame_compile (dynamo_timed)"):
+            trace.kernel(100.0)
+    trace.write(tmp_path / "traces" / "rank-0.json.gz")
+    assert analyse(made.read(recording.folder))[1].recompilations is None
 
 
 # ------------------------------------------------------------------------------------------------------------- memory

@@ -388,11 +388,11 @@ class _Analysis:
             )
 
     def _recompilations(self) -> int | None:
-        """In the clean steps, as the ranks counted them; else in the traced ones."""
+        """In the clean steps, on the rank that compiled the most."""
         counts = [
             end - start
             for steps in self.observed.timed
             for note in steps.process.noted("recompilations")
             if (start := whole(note.get("start"))) is not None and (end := whole(note.get("end"))) is not None
         ]
-        return max(counts, default=traced.recompilations(self.traced))
+        return max(counts, default=None)
