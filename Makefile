@@ -53,6 +53,11 @@ test: $(VENV)/.stamp-test node_modules/.stamp ## check formatting, style and typ
 test-harmless: $(VENV)/.stamp-test ## hold jobs under the probe against plain runs (part of test as well)
 	$(BIN)/python -m pytest tests/harmless
 
+.PHONY: test-interpreters
+test-interpreters: $(VENV)/.stamp-test ## try the probe's agent in the other interpreters that are here
+	$(BIN)/python -m tests.probe.interpreters $(TORCH)
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal tests/probe/test_interpreters.py
+
 .PHONY: vsix
 vsix: $(VENV)/.stamp-package node_modules/.stamp ## build and check the editor extension, dist/*.vsix, for TARGETS
 	$(BIN)/python extension/scripts/build_vsix.py $(TARGETS)

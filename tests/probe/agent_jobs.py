@@ -6,10 +6,12 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from trainlint.probe import recording
+from trainlint.probe.evidence import Line
 from trainlint.probe.injection import Injection
 from trainlint.probe.recording import ProcessRecording
 
@@ -45,24 +47,39 @@ class Job:
         return found
 
 
-def run_plain(folder: Path, source: str, *args: str) -> tuple[int, str, str]:
+def run_plain(folder: Path, source: str, *args: str, python: Sequence[str] = (sys.executable,)) -> tuple[int, str, str]:
     """Run a script without the agent: exit code, standard output and standard error."""
-    done = run([sys.executable, str(_script(folder, source)), *args], folder, dict(os.environ))
+    done = run([*python, str(_script(folder, source)), *args], folder, dict(os.environ))
     return done.returncode, done.stdout, done.stderr
 
 
-def run_job(folder: Path, source: str, *args: str, **options: object) -> Job:
-    """Run a script with the agent in it."""
-    script, into = _script(folder, source), prepared(folder, **options)
-    done = run([sys.executable, str(script), *args], folder, environment(into))
+def run_job(
+    folder: Path,
+    source: str,
+    *args: str,
+    python: Sequence[str] = (sys.executable,),
+    watch: bool = False,
+    **options: object,
+) -> Job:
+    """Run a script with the agent in it; `python` is what stands before the script, `watch` has the agent say which
+    lines of the folder's files run."""
+    script = _script(folder, source)
+    into = prepared(folder, all_lines(folder) if watch else (), **options)
+    done = run([*python, str(script), *args], folder, environment(into))
     return Job(done.returncode, done.stdout, done.stderr, processes_of(into), into)
 
 
-def prepared(folder: Path, **options: object) -> Path:
+def all_lines(folder: Path) -> Iterator[Line]:
+    """The lines of all files of a folder."""
+    for file in folder.glob("*.py"):
+        yield from (Line(file, row) for row, _ in enumerate(file.read_text(encoding="utf-8").splitlines(), 1))
+
+
+def prepared(folder: Path, flagged: Iterable[Line] = (), **options: object) -> Path:
     """A new recording with the agent in it."""
     into = folder / "recording"
     shutil.rmtree(into, ignore_errors=True)
-    return Injection.into(into, recording.Options.model_validate(options)).folder
+    return Injection.into(into, recording.Options.model_validate(options), flagged).folder
 
 
 def environment(into: Path) -> dict[str, str]:

@@ -13,6 +13,9 @@ from tests.probe.agent_jobs import BEGIN, environment, prepared, processes_of, r
 from tests.probe.compiled import compiled
 
 from trainlint.agent import records
+from trainlint.probe import recording
+from trainlint.probe.analysis import analyse
+from trainlint.probe.evidence import Line
 from trainlint.probe.recording import ProcessRecording
 
 pytest.importorskip("torch")
@@ -150,6 +153,89 @@ def test_records_outlive_a_kill(tmp_path: Path) -> None:
     assert sum(record.kind == records.UPDATE for record in job.rank.records) == 25
 
 
+PADDED = """
+import sys
+idx = {"none": None, "one": 3}.get(sys.argv[1], 3)
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words = torch.nn.Embedding(10, 4, padding_idx=idx); self.places = torch.nn.Embedding(10, 4)
+        if sys.argv[1] == "two":
+            self.places = torch.nn.Embedding(10, 4, padding_idx=0)
+    def forward(self, ids): return self.words(ids) + self.places(ids)
+class Rows(torch.utils.data.Dataset):
+    def __len__(self): return 120
+    def __getitem__(self, index):
+        row = {"input_ids": torch.tensor([5, 0, 3, 3, 3])}
+        return {**row, "attention_mask": torch.tensor([1, 1, 1, 0, 0])} if sys.argv[1] == "mask" else row
+net = Model(); optimizer = torch.optim.SGD(net.parameters(), 0.1)
+for batch in DataLoader(Rows(), batch_size=4):
+    optimizer.zero_grad(); net(batch["input_ids"]).sum().backward(); optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("model", "real"), {"one": 8, "mask": 12, "none": None, "two": None}.items())
+def test_ids_that_are_no_padding_are_counted_where_the_model_says_what_padding_is(
+    tmp_path: Path, model: str, real: int | None
+) -> None:
+    job = run_job(tmp_path, BEGIN + PADDED, model, warmup=3, steps=10, profile=False)
+    assert list(job.rank.noted("fault")) == []
+    counted = {(one.duration, one.value) for one in job.rank.records if one.kind == records.TOKENS}
+    assert counted == ({(20.0, float(real))} if real is not None else set())
+
+
+ANOMALY = """
+import sys
+net = torch.nn.Linear(4, 1); optimizer = torch.optim.SGD(net.parameters(), 0.1)
+if sys.argv[1] == "on": torch.autograd.set_detect_anomaly(True)
+for index, (x,) in enumerate(DataLoader(TensorDataset(torch.randn(60, 4)), batch_size=1)):
+    if sys.argv[1] == "forward" and index % 2:
+        with torch.autograd.detect_anomaly(): loss = net(x).sum()
+    else:
+        loss = net(x).sum()
+    loss.backward(); optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("mode", "share"), [("on", 1.0), ("off", 0.0), ("forward", 0.5)])
+def test_whether_anomaly_mode_was_on_is_told(tmp_path: Path, mode: str, share: float) -> None:
+    job = run_job(tmp_path, BEGIN + ANOMALY, mode, warmup=4, steps=20, profile=False)
+    assert list(job.rank.noted("fault")) == []
+    assert analyse(recording.read(job.folder))[1].anomaly_passes_share == share
+
+
+PRINTS = """
+import sys
+net = torch.nn.Linear(4, 1); optimizer = torch.optim.SGD(net.parameters(), 0.1)
+@torch.compile(backend="eager")
+def loss_of(x):
+    if sys.argv[1] == "prints": print("inside")
+    return net(x).pow(2).sum()
+@torch.compile(backend="eager")
+def silent(x): return net(x).pow(2).sum()
+for x, in DataLoader(TensorDataset(torch.randn(60, 4)), batch_size=1):
+    loss = (silent if sys.argv[1] == "silent" else loss_of)(x)
+    loss.backward(); optimizer.step()
+    print("step")  # outside
+print(torch._dynamo.utils.counters["stats"], torch._dynamo.utils.counters["graph_break"])
+"""
+
+
+@pytest.mark.parametrize("code", ["silent", "prints"])
+def test_prints_are_timed_as_long_as_no_compiled_code_prints(tmp_path: Path, code: str) -> None:
+    job = run_job(tmp_path, BEGIN + PRINTS, code, warmup=5, steps=20, profile=False, keep_running=True)
+    assert job.streams == run_plain(tmp_path, BEGIN + PRINTS, code)
+    assert list(job.rank.noted("fault")) == []
+    row = next(number for number, line in enumerate((BEGIN + PRINTS).splitlines(), 1) if line.endswith("# outside"))
+    calls = analyse(recording.read(job.folder))[1].calls
+    told = [note["what"] for note in job.rank.noted("missing")]
+    if code == "silent":
+        assert calls[Line(tmp_path / "job.py", row)].calls_per_step == 1.0
+        assert told == []
+    else:
+        assert told == ["print"]
+
+
 DEVICE = """
 import torch.utils.backend_registration as registration
 registration._setup_privateuseone_for_python_backend("npy")
@@ -183,7 +269,8 @@ net = torch.nn.Linear(4, 1); optimizer = torch.optim.SGD(net.parameters(), 0.1)
 def places():
     scope = torch.autograd.profiler.record_function
     return [scope.__enter__, scope.__exit__, torch.autograd._engine_run_backward, DataLoader.__iter__, print,
-            torch.save, torch.serialization.save, logging.Logger.handle, torch.amp.GradScaler.update, len(gc.callbacks),
+            torch.save, torch.serialization.save, logging.Logger.handle, torch.amp.GradScaler.update,
+            torch.amp.GradScaler.step, len(gc.callbacks),
             __import__("importlib.machinery").machinery.PathFinder.find_spec.__func__]
 for x, in DataLoader(TensorDataset(torch.randn(40, 4)), batch_size=1):
     net(x).sum().backward(); optimizer.step()

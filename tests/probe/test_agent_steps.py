@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.probe.agent_jobs import BEGIN, Job, run_job
 
+from trainlint.agent import records
+
 pytest.importorskip("torch")
 
 LOOPS = """
@@ -157,3 +159,11 @@ def test_the_job_ends_after_the_steps_that_were_asked_for(jobs: Job, name: str) 
     assert line[2:4] == ["ended", "after"], jobs.err
     # A step by hand shows late: at the first batch after it, and once it is known that no optimizer will come.
     assert WARMUP + STEPS <= int(line[4]) <= WARMUP + STEPS + 8
+
+
+def test_steps_that_a_scaler_skipped_are_told(jobs: Job) -> None:
+    (line,) = [line.split() for line in jobs.out.splitlines() if line.split()[1] == "skipped_for_infinities"]
+    (process,) = [process for process in jobs.processes if process.pid == int(line[0])]
+    skipped = [bool(record.value) for record in process.records if record.kind == records.SCALER_UPDATE]
+    assert len(skipped) >= WARMUP + STEPS
+    assert skipped == [index % 4 == 0 for index in range(1, len(skipped) + 1)]

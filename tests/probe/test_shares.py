@@ -138,16 +138,3 @@ def test_irregular_steps_do_not_count(tmp_path: Path) -> None:
     process.train([plain, plain, plain, turns])
     found = shares(tmp_path, process)
     assert found.data_wait == pytest.approx(0.010 / 0.068)
-
-
-def test_copies_that_the_host_timed(tmp_path: Path) -> None:
-    process = made.rank()
-    process.note("torch", version="2.13.0", cuda="12.8", devices=GPU)
-    process.phase(records.CLEAN)
-    for _ in range(11):
-        process.step("N")
-        process.spend(records.TRANSFER, 0.012, name=f"{made.TRAIN}:11", value=1e6)
-        process.step("f B Oadam")
-    found = shares(tmp_path, process)
-    assert found.host_to_device == pytest.approx(0.012 / 0.080)
-    assert found.forward == pytest.approx(0.020 / 0.080)

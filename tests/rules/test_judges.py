@@ -239,8 +239,20 @@ RANKS = (
     Case(
         "TL302",
         "ranks that each go through the whole dataset",
-        measured(ranks=(rank(0, dataset_share=1.0), rank(1, dataset_share=1.0))),
+        measured(ranks=tuple(rank(i, dataset_share=1.0, batch_digests=("a",)) for i in range(2))),
         CONFIRMED,
+    ),
+    Case(
+        "TL302",
+        "ranks that each go through a dataset of their own, of one length",
+        measured(ranks=tuple(rank(i, dataset_share=1.0, batch_digests=(name,)) for i, name in enumerate("ab"))),
+        INCONCLUSIVE,
+    ),
+    Case(
+        "TL302",
+        "ranks that each go through all of a dataset, of which no batch was seen",
+        measured(ranks=(rank(0, dataset_share=1.0), rank(1, dataset_share=1.0))),
+        INCONCLUSIVE,
     ),
     Case(
         "TL302",
@@ -324,6 +336,8 @@ SHARES = (
     Case("TL407", "anomaly mode takes half of the step", measured(anomaly_mode_share=0.5), CONFIRMED),
     Case("TL407", "anomaly mode takes next to nothing", measured(anomaly_mode_share=0.0), REFUTED),
     Case("TL407", "no sample of anomaly mode", measured(), INCONCLUSIVE),
+    Case("TL407", "anomaly mode was off in all backward passes", measured(anomaly_passes_share=0.0), REFUTED),
+    Case("TL407", "anomaly mode was on, and not timed", measured(anomaly_passes_share=1.0), INCONCLUSIVE),
 )
 
 VARIABLE = "NCCL_P2P_DISABLE=1 sends traffic between GPUs through host memory"

@@ -6,8 +6,8 @@ from trainlint.fixes.recipe import Applicability, EnsureImport, Fix, ReplaceExpr
 from trainlint.lint.finding import Family, Finding
 from trainlint.lint.rule import Rule, invalid, quote, valid
 from trainlint.probe.evidence import Evidence
-from trainlint.probe.judges import judge_share
-from trainlint.probe.verdict import Source, Verdict
+from trainlint.probe.judges import judge_condition, judge_share
+from trainlint.probe.verdict import Measurement, Source, Verdict
 from trainlint.semantics.project import Call, Project
 from trainlint.semantics.vocabulary import GuardKind, Region
 
@@ -48,7 +48,8 @@ class DetectAnomaly(Rule):
     Unsafe: a NaN in a gradient no longer stops the run with an error. The fix switches the mode off where it is set.
 
     ## How the probe confirms it
-    By the share of the step that goes into recording stacks and checking gradients.
+    It refutes it where the mode was off in all measured backward passes. Where it was on, the run says so; what it
+    costs is not timed, and a run without it tells.
 
     ## References
     - PyTorch, Anomaly detection, "should be enabled only for debugging":
@@ -272,13 +273,18 @@ class DetectAnomaly(Rule):
         return Fix(Applicability.UNSAFE, "Switch anomaly mode off", recipes)
 
     def judge(self, finding: Finding, evidence: Evidence) -> Verdict:
+        passes = evidence.anomaly_passes_share
+        if evidence.anomaly_mode_share is None and passes is not None:
+            figure = Measurement("backward passes with anomaly mode on", passes, "share", Source.AGENT)
+            unmeasured = "anomaly mode was on, and what it costs is not timed; compare with a run without it: --compare"
+            return judge_condition(evidence, None, False if passes == 0 else None, (figure,), unmeasured=unmeasured)
         return judge_share(
             evidence,
             None,
             evidence.anomaly_mode_share,
             metric="anomaly mode",
             source=Source.STACKS,
-            unmeasured="no stack sample shows anomaly mode at work, which proves nothing; compare a run without it",
+            unmeasured="no backward pass of the measured steps says whether anomaly mode was on; probe with the agent",
         )
 
 

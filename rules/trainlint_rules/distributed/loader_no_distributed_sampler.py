@@ -61,9 +61,9 @@ class LoaderNoDistributedSampler(Rule):
     count steps change with it. The process group must exist when the sampler is built.
 
     ## How the probe confirms it
-    By the length of each rank's sampler against its dataset: ranks that together go through the dataset more than once
-    in an epoch confirm it, one pass clears it. Where that is not known, the same batch on two ranks confirms it. A run
-    on one rank cannot tell.
+    By the first batches of epochs: the same batch on two ranks confirms it. Samplers with which the ranks together go
+    through the dataset once in an epoch clear it. Different batches of samplers that each go through all of a dataset
+    say nothing: the dataset may be one rank's part, or shuffled. A run on one rank cannot tell.
 
     ## References
     - Every rank its own shard: the first check on several GPUs, before any tuning (articles 000 and 003).
@@ -380,18 +380,23 @@ class LoaderNoDistributedSampler(Rule):
     def judge(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = finding.related[0].site if finding.related else None
         shares = [rank.dataset_share for rank in evidence.ranks if rank.dataset_share is not None]
-        if len(shares) > 1:
-            passes, bound = sum(shares), thresholds.DATA_PASSES.value
-            figure = Measurement("passes over the dataset, all ranks together", passes, "", Source.AGENT, bound)
-            return judge_condition(evidence, loop, passes >= bound, (figure,), unmeasured="")
+        passes, bound = sum(shares), thresholds.DATA_PASSES.value
+        figure = Measurement("passes over the dataset, all ranks together", passes, "", Source.AGENT, bound)
+        figures = (figure,) if len(shares) > 1 else ()
+        if figures and passes < bound:
+            return judge_condition(evidence, loop, False, figures, unmeasured="")
+        # Datasets of one length may be one dataset, or a part of it for each rank: only their batches tell.
         digests = [rank for rank in evidence.ranks if rank.batch_digests]
         if len(digests) < 2:
-            unmeasured = "one rank cannot tell; probe on several ranks, so as to compare their batches"
-            return judge_condition(evidence, loop, None, unmeasured=unmeasured)
+            unmeasured = "no first batches of several ranks were seen on the CPU, so they could not be compared"
+            return judge_condition(evidence, loop, None, figures, unmeasured=unmeasured)
         equal = _ranks_with_equal_batches(digests)
-        figure = Measurement("ranks that saw the same batch", equal, "ranks", Source.AGENT, 2)
-        unmeasured = "the ranks saw different batches, which shuffling the whole dataset on each rank would give too"
-        return judge_condition(evidence, loop, True if equal >= 2 else None, (figure,), unmeasured=unmeasured)
+        figures = (*figures, Measurement("ranks that saw the same batch", equal, "ranks", Source.AGENT, 2))
+        unmeasured = (
+            "the ranks saw different batches, as they would by shuffling the whole dataset on each rank, or with a "
+            "dataset that is one rank's part"
+        )
+        return judge_condition(evidence, loop, True if equal >= 2 else None, figures, unmeasured=unmeasured)
 
 
 def _ranks_share_data(loader: Loader) -> bool:

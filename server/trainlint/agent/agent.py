@@ -54,8 +54,13 @@ class Agent:
         """Called with the phase that begins."""
         self.at_forks: list[Callable[[], None]] = []
         """Called in a forked child, whose files are new."""
+        self.at_end: list[Callable[[], None]] = []
+        """Called as the process ends, where it does so in order."""
         self.script = getattr(sys.modules.get("__main__"), "__file__", None)
         """The path of the job's script, as it was written."""
+        self.stepped: set[int] = set()
+        """Identities of the optimizers that stepped since a gradient scaler was updated."""
+        self.traced: Any = None
         self.loaders: Any = None
         self.child: Any = None
         self._undo: list[Callable[[], None]] = []

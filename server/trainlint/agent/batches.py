@@ -1,10 +1,16 @@
-"""What the batches themselves show, as far as they lie on the CPU: a digest of an epoch's first, and real tokens."""
+"""What the batches themselves show, as far as they lie on the CPU: a digest of an epoch's first, and real tokens.
+
+Tokens are counted by the attention mask. Without one, `input_ids` are counted that are not the padding id, where the
+model says which that is: by the `padding_idx` of its embeddings, all of which name the same.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import gc
 import hashlib
 import time
+from array import array
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,10 +21,25 @@ DIGESTED_BYTES = 1 << 20
 """Of each tensor, at most."""
 DEEPEST = 4
 MASKS = ("attention_mask", "padding_mask")
+IDS = "input_ids"
+IDS_AT_MOST = 1 << 16
+"""In a batch that is counted: 16 ns each, so many take about a millisecond."""
 
 
-def look_at(agent: Agent, batch: Any, loader: int, epoch: int, gradients: bool) -> None:
-    """Note what a batch shows; `epoch` is 0 but for the first of an iterator."""
+class Padding:
+    """The id that stands for padding in the job's model."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self.id: int | None = None
+
+    def phase(self, begins: int) -> None:
+        if begins == records.CLEAN:
+            self.id = _padding_id(self._agent.torch)
+
+
+def look_at(agent: Agent, batch: Any, loader: int, epoch: int, gradients: bool, padding: int | None) -> None:
+    """Note what a batch shows; `epoch` is 0 but for the first of an iterator, `padding` the id of padding."""
     if epoch and gradients:
         digest = _digest(agent, batch)
         if digest:
@@ -28,6 +49,25 @@ def look_at(agent: Agent, batch: Any, loader: int, epoch: int, gradients: bool) 
         # A one is a single byte of 1 in every type of whole numbers.
         real = _content(mask, DIGESTED_BYTES << 4).count(1)
         agent.record(records.TOKENS, time.perf_counter(), float(mask.numel()), float(real))
+    elif padding is not None and isinstance(batch, Mapping) and not any(name in batch for name in MASKS):
+        ids: Any = batch.get(IDS) if IDS in batch else None
+        if _is_counted(agent, ids):
+            real = ids.numel() - array("q", _content(ids, IDS_AT_MOST * 8)).count(padding)
+            agent.record(records.TOKENS, time.perf_counter(), float(ids.numel()), float(real))
+
+
+def _is_counted(agent: Agent, ids: Any) -> bool:
+    """Whether the ids of a batch can be counted without any operation of torch, and at little cost."""
+    if type(ids) is not agent.torch.Tensor or ids.device.type != "cpu" or ids.dtype is not agent.torch.int64:
+        return False
+    return bool(ids.dim() == 2 and ids.is_contiguous() and ids.numel() <= IDS_AT_MOST)
+
+
+def _padding_id(torch: Any) -> int | None:
+    """The padding id that the embeddings of the process's models name; None if none does, or if they differ."""
+    embeddings = [one for one in gc.get_objects() if issubclass(type(one), torch.nn.Embedding)]
+    named = {one.__dict__.get("padding_idx") for one in embeddings} - {None}
+    return named.pop() if len(named) == 1 else None
 
 
 def _mask(agent: Agent, batch: Any) -> Any | None:

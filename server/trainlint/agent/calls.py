@@ -1,7 +1,7 @@
 """Calls that stall the host, timed by the line that makes them: print, logging, trackers, saving, waiting for devices.
 
-While code is compiled, `print` has to be Python's own: a function in its place would be traced. It is put back when the
-first compilation begins, and left so, since compiled code remembers which `print` it was made for.
+While code is compiled, `print` has to be Python's own: a function in its place would be traced. It is put back for each
+compilation, and left so once code that prints was compiled, since such code remembers which `print` it was made for.
 """
 
 from __future__ import annotations
@@ -85,32 +85,47 @@ def _find_trackers(agent: Agent, waiting: list[tuple[str, str, tuple[str, ...]]]
 
 
 def _time_prints(agent: Agent) -> None:
-    """Time prints until the first compilation; Dynamo learns what functions Python has when it is loaded."""
+    """Time prints as long as no compiled code prints; Dynamo learns what functions Python has when it is loaded."""
     original = builtins.print
     _time(agent, builtins, "print", "print")
     timed: Any = builtins.print
+    prints = False
 
     def own() -> None:
         if builtins.print is timed:
             builtins.print = original
+
+    def again() -> None:
+        if agent.on and not prints and builtins.print is original:
+            builtins.print = timed
 
     def loaded() -> None:
         if not agent.on or builtins.print is not original:
             return
         handler: Any = sys.modules["torch._dynamo.callback"].callback_handler
         handler.register_start_callback(compiles)
-        agent.undo_with(lambda: _remove(handler, compiles))
-        builtins.print = timed
+        handler.register_end_callback(compiled)
+        agent.undo_with(lambda: _remove(handler.start_callbacks, compiles))
+        agent.undo_with(lambda: _remove(handler.end_callbacks, compiled))
+        again()
 
     def compiles(*_: object) -> None:
         own()
-        if agent.on:
-            agent.missing("print", "the job compiles code, and its calls of print are not timed from there on")
+
+    def compiled(*_: object) -> None:
+        nonlocal prints
+        try:
+            if not prints and agent.on and agent.traced.may_use("print"):
+                prints = True
+                agent.missing("print", "the job compiles code that prints, and print is not timed from there on")
+            again()
+        except Exception:
+            agent.fault("print")
 
     agent.before_compilers.append(own)
     agent.with_compilers.append(loaded)
 
 
-def _remove(handler: Any, callback: Any) -> None:
-    if callback in handler.start_callbacks:  # torch._dynamo.reset() forgets them
-        handler.remove_start_callback(callback)
+def _remove(callbacks: list[Any], callback: Any) -> None:
+    if callback in callbacks:  # torch._dynamo.reset() forgets them
+        callbacks.remove(callback)

@@ -22,3 +22,6 @@ STATE = struct.Struct("<IIII")
 """Phase, complete steps, clean steps, and 1 where the agent is off after a fault."""
 STATE_OFFSET = 40
 """Where the state stands in a ring's header."""
+
+WATCHED_FILE = "watched.json"
+"""In the recording's folder: the rows, by path, of the lines of which agents say whether they run."""

@@ -14,15 +14,19 @@ from . import (
     memory,
     permission,
     processes,
+    ran,
     recompilations,
     scopes,
     syncs,
+    traced,
     window,
 )
 from .agent import Agent
 
 SUBJECTS = (
     permission,
+    traced,
+    ran,
     processes,
     scopes,
     loaders,

@@ -96,6 +96,8 @@ class Batches:
         self._agent = agent
         self.loaders = Loaders(agent)
         agent.loaders = self.loaders
+        self._padding = batches.Padding(agent)
+        agent.at_phases.append(self._padding.phase)
 
     def enter(self, frame: FrameType) -> object:
         agent = self._agent
@@ -123,7 +125,8 @@ class Batches:
         name = agent.channel.name(iteration.loader)
         agent.record(records.BATCH, start, end - start, ready, name, flags)
         if error is None:
-            batches.look_at(agent, frame.f_locals.get("data"), name, iteration.epoch if first else 0, gradients)
+            epoch = iteration.epoch if first else 0
+            batches.look_at(agent, frame.f_locals.get("data"), name, epoch, gradients, self._padding.id)
 
 
 def install(agent: Agent) -> None:

@@ -30,6 +30,7 @@ class Updates:
         if error is not None or kept is None:
             return
         agent.trains()
+        agent.stepped.add(id(kept))
         label = self._labels.get(kept)
         if label is None:
             label = self._learn(kept)

@@ -85,6 +85,8 @@ def _end(agent: Agent) -> None:
             _say_files(agent)
         else:
             agent.say_torch()
+        for call in agent.at_end if agent.on else ():
+            call()
         agent.channel.note("end", time=time.time(), clock=time.perf_counter())
     except Exception:
         return

@@ -47,8 +47,6 @@ PHASE = 10
 """The agent entered a phase: value is one of `PHASES`."""
 LINE = 11
 """A flagged line ran for the first time in a phase: name of the line."""
-TRANSFER = 12
-"""A copy between host and device that the host timed: name of the line; value is the bytes."""
 WAIT = 13
 """Time in a collective or a barrier that the host waited for: name of the line."""
 CORE_WAIT = 14
@@ -93,13 +91,16 @@ NOTES = {
     "optimizer": "name (id), class, parameters (count)",
     "digest": "loader, epoch, digest of the first batch on the CPU",
     "evaluation": "outputs_require_grad, gradients_enabled",
+    "anomaly": "passes (backward, of the clean steps so far), with_mode (those with anomaly mode on)",
     "ddp": "unused_parameters, rebuilt_buckets, bucket_sizes, find_unused_parameters, "
     "unused_parameter_bytes, reductions (per step)",
     "environment": "variables (those that rules speak about; an unset one stands with an empty value)",
     "files": "paths of the source files that the process has loaded",
     "trace": "path of a Kineto trace, steps (profiled), stack_steps, path of the trace with stacks",
     "recompilations": "start, end (their count at the start and at the end of the clean steps), graph_breaks",
-    "watched": "lines (PATH:ROW) whose runs this process records; a line among them without a LINE record did not run",
+    "watched": "lines (PATH:ROW) of a file that the process executes, whose runs it records; a process that can watch "
+    "says so first, with none",
+    "unwatched": "lines (PATH:ROW) that may run unseen",
     "missing": "what, why",
     "stop": "step at which the agent ended the process, planned",
     "fault": "where, traceback; the agent is off from here on",

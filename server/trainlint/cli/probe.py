@@ -146,6 +146,7 @@ class _Probe:
         return self._run(place)
 
     def _run(self, place: Path | None) -> ProbeResult:
+        from trainlint.lint.judging import watched
         from trainlint.lint.loaded import in_script
         from trainlint.probe import launch
         from trainlint.probe.command import UnusableCommandError, script_of
@@ -156,7 +157,9 @@ class _Probe:
         try:
             if place is None:
                 raise NothingMeasuredError(self._run_plainly("; ".join(self.lines)))
-            self.end = launch.run(arguments.command, place, arguments.options, python=arguments.python).end
+            self.end = launch.run(
+                arguments.command, place, arguments.options, flagged=watched(found.findings), python=arguments.python
+            ).end
         except UnusableCommandError as error:
             raise Failure(str(error)) from error
         except OSError as error:

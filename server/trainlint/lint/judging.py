@@ -16,6 +16,7 @@ from trainlint.lint.rule import RuntimeRule
 from trainlint.lint.selection import Selection
 from trainlint.probe.evidence import Evidence, Line
 from trainlint.probe.measured import Measured
+from trainlint.semantics.context import Site
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,18 @@ def _configured(found: RuntimeFinding, selection: Selection) -> RuntimeFinding |
     return replace(found, severity=selection.severity(found.code, found.severity))
 
 
+def watched(findings: Iterable[Reported]) -> Iterator[Line]:
+    """The lines of which verdicts ask whether they ran: those of findings, and of what belongs to them."""
+    for one in findings:
+        yield from _lines_of(one.finding.site)
+        for related in one.finding.related:
+            yield from _lines_of(related.site)
+
+
 def _flagged(findings: Iterable[Reported]) -> Iterator[Line]:
     for one in findings:
-        site = one.finding.site
-        yield from (Line(site.path, row) for row in range(site.row, site.end_row + 1))
+        yield from _lines_of(one.finding.site)
+
+
+def _lines_of(site: Site) -> Iterator[Line]:
+    return (Line(site.path, row) for row in range(site.row, site.end_row + 1))

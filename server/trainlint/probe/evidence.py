@@ -133,6 +133,10 @@ class Evidence:
     """Whether the job ran on a device the host can wait for."""
     ran: Mapping[Line, bool] = field(default_factory=dict)
     """Whether a line ran in the measured steps, where that is known; a line that is missing is not known."""
+    unsure: frozenset[Line] = frozenset()
+    """Lines that may have run unseen."""
+    why_unknown: str = ""
+    """Why it is not known of lines whether they ran; empty where they were watched."""
     stacks: Mapping[Line, StackSamples] = field(default_factory=dict)
     calls: Mapping[Line, TimedCalls] = field(default_factory=dict)
     syncs: Mapping[Line, SyncCount] = field(default_factory=dict)
@@ -155,6 +159,8 @@ class Evidence:
     """Share of the step in which the host replicates, scatters and gathers for DataParallel."""
     anomaly_mode_share: float | None = None
     """Share of the step in which autograd's anomaly mode records stacks and checks gradients."""
+    anomaly_passes_share: float | None = None
+    """Share of the measured backward passes with anomaly mode on."""
     effective_token_share: float | None = None
     collection_share: float | None = None
     """Share of the clean steps in Python's garbage collection."""
@@ -177,7 +183,9 @@ class Evidence:
             for line in self.lines(site)
             for table in (self.calls, self.syncs, self.copies, self.memsets, self.stacks)
         )
-        return True if recorded or any(known) else False if known else None
+        if recorded or any(known):
+            return True
+        return False if known and self.unsure.isdisjoint(self.lines(site)) else None
 
     def loader_at(self, sites: Iterable[Site]) -> LoaderEvidence | None:
         """The training loader that was made, or iterated over, at one of `sites`; where none says so, the only one that

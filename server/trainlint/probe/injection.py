@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import trainlint.agent
 from trainlint.agent import control
+from trainlint.probe.evidence import Line
 from trainlint.probe.recording import Options
 
 QUIET_KINETO = "6"
@@ -24,8 +26,9 @@ class Injection:
     """Absolute."""
 
     @classmethod
-    def into(cls, folder: Path, options: Options) -> Injection:
-        """Put the agent into the folder, with what it is asked for.
+    def into(cls, folder: Path, options: Options, flagged: Iterable[Line] = ()) -> Injection:
+        """Put the agent into the folder, with what it is asked for, and the lines of which it is to say whether they
+        run.
 
         Raises:
             OSError: the folder cannot be written.
@@ -37,6 +40,10 @@ class Injection:
             Path(trainlint.agent.__file__).parent, made.agent, ignore=shutil.ignore_patterns("__pycache__", "*.pyc")
         )
         made.options.write_text(options.model_dump_json(), encoding="utf-8")
+        rows: dict[str, list[int]] = {}
+        for line in sorted(set(flagged), key=lambda one: (one.path, one.row)):
+            rows.setdefault(str(line.path), []).append(line.row)
+        (made.folder / control.WATCHED_FILE).write_text(json.dumps(rows), encoding="utf-8")
         made.command(0, 0)
         return made
 

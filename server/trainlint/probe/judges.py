@@ -32,6 +32,8 @@ def judge_cost(
     ran = evidence.did_run(site)
     if ran is False:
         return Verdict(Status.NOT_EXERCISED, note="the line did not run in the measured steps")
+    if ran is None and evidence.why_unknown:
+        unmeasured = f"{unmeasured} (whether the line ran is not known: {evidence.why_unknown})"
     if seconds_per_step is None or evidence.step_s <= 0:
         return Verdict(Status.INCONCLUSIVE, calls_per_step=calls_per_step, note=unmeasured)
     share = seconds_per_step / evidence.step_s
@@ -334,7 +336,7 @@ def judge_padding(evidence: Evidence) -> Verdict:
     """Judge padding by the share of real tokens among all that the model was given."""
     share = evidence.effective_token_share
     if share is None:
-        note = "no attention mask or padding id was seen in the batches, so real tokens could not be counted"
+        note = "no attention mask was seen in the batches, nor a padding id, so real tokens could not be counted"
         return Verdict(Status.INCONCLUSIVE, note=note)
     figure = Measurement("real tokens", share, "share", Source.AGENT, thresholds.EFFECTIVE_TOKENS.value)
     status = Status.CONFIRMED if share <= thresholds.EFFECTIVE_TOKENS.value else Status.REFUTED

@@ -10,7 +10,7 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from trainlint.agent import control
 from trainlint.probe import machine, recording, sampling
 from trainlint.probe.command import PythonCall, UnusableCommandError, started, with_agent
 from trainlint.probe.ending import PATIENCE_S, Ending
+from trainlint.probe.evidence import Line
 from trainlint.probe.forwarding import Forwarding
 from trainlint.probe.injection import Injection
 from trainlint.probe.progress import State, furthest, states
@@ -35,6 +36,7 @@ def run(
     folder: Path,
     options: Options,
     *,
+    flagged: Iterable[Line] = (),
     python: str | None = None,
     on_state: Callable[[State], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
@@ -43,6 +45,7 @@ def run(
 
     Args:
         command: what a person would write; a script may stand without its interpreter.
+        flagged: lines of which the recording is to say whether they ran.
         python: the interpreter of the training environment, in place of the one that the command names.
         on_state: is told how far the job is, whenever that changes.
         cancelled: is asked whether to end the job now.
@@ -52,7 +55,7 @@ def run(
         OSError: the folder cannot be written; nothing was started.
     """
     words = started(command, python, os.environ)
-    injection = Injection.into(folder, options)
+    injection = Injection.into(folder, options, flagged)
     with Forwarding() as forwarding:
         job = _Job(words, injection, options, forwarding)
         job.follow(on_state, cancelled)

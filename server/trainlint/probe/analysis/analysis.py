@@ -60,6 +60,10 @@ from trainlint.probe.verdict import Source
 
 NO_LOADER = "no training loader delivered a batch in the clean steps"
 NOT_ALONE = "the loader is not run by itself, since that would run the job's own code a second time"
+NO_TOKENS = (
+    "no tokens were counted: the batches on the CPU had no attention mask, nor `input_ids` of a model whose embeddings "
+    "have one padding_idx"
+)
 
 
 def analyse(recording: Recording) -> tuple[Measured, Evidence]:
@@ -105,8 +109,7 @@ class _Analysis:
         if self.shown is None:
             nothing = Shares.model_validate(dict.fromkeys(Shares.model_fields))
             return nothing, {"shares": "no process of the job trained"}
-        copies_known = not self.observed.accelerator or bool(self.shown.timed(records.TRANSFER))
-        return shares_of(self.shown, added(self.cycles), copies_known=copies_known)
+        return shares_of(self.shown, added(self.cycles), accelerator=self.observed.accelerator)
 
     @cached_property
     def intervals(self) -> dict[str, tuple[float, float]]:
@@ -218,7 +221,7 @@ class _Analysis:
         else:
             yield "loader.alone_batch_s", NOT_ALONE
         if self.tokens is None:
-            yield "steps.tokens_per_s", "no tokens were counted: no attention mask was seen on the CPU"
+            yield "steps.tokens_per_s", NO_TOKENS
         if self.kernels is None:
             yield "kernels", self._why_no_kernels()
         if not self.observed.recording.stack_samples:
@@ -335,11 +338,14 @@ class _Analysis:
         observed = self.observed
         peaks = [peak for steps in observed.ranks if (peak := memory.peak(steps)) is not None]
         slopes = [slope for steps in observed.timed if (slope := memory.slope(steps)) is not None]
+        ran = lines_that_ran(observed)
         return Evidence(
             step_s=self._step_s,
             steps=self.shown.count if self.shown is not None else 0,
             accelerator=observed.accelerator,
-            ran=lines_that_ran(observed),
+            ran=ran.ran,
+            unsure=ran.unsure,
+            why_unknown=ran.why_unknown,
             stacks={line: sampled.within for line, sampled in self.sampled.items()},
             calls=self.calls.by_line,
             syncs=self.syncs,
@@ -355,6 +361,7 @@ class _Analysis:
             environment=environment.variables(observed),
             data_parallel_share=lines.working_share(observed, "data_parallel"),
             anomaly_mode_share=lines.working_share(observed, "anomaly"),
+            anomaly_passes_share=lines.anomaly_passes_share(observed),
             effective_token_share=self.tokens.effective_share if self.tokens is not None else None,
             collection_share=self.collection_share,
             memory_peak=memory.largest(peaks),

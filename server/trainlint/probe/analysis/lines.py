@@ -16,7 +16,7 @@ from typing import Literal, TypeVar
 
 from trainlint.agent import records
 from trainlint.probe import thresholds
-from trainlint.probe.analysis.observed import Observed, line_of, number, own_code
+from trainlint.probe.analysis.observed import Observed, line_of, number, own_code, whole
 from trainlint.probe.analysis.shares import WORKING_CALLS, call_type, student
 from trainlint.probe.analysis.steps import RankSteps
 from trainlint.probe.evidence import Line, StackSamples, SyncCount, TimedCalls
@@ -89,6 +89,18 @@ def working_share(observed: Observed, kind: str) -> float | None:
         found = [one for one in steps.timed(records.CALL) if call_type(one) == kind]
         if found:
             shares.append(_united_seconds(found) / steps.wall_s)
+    return max(shares, default=None)
+
+
+def anomaly_passes_share(observed: Observed) -> float | None:
+    """The share of the measured backward passes with anomaly mode on, on the rank where it is largest; None if no rank
+    says."""
+    shares = []
+    for steps in observed.timed:
+        for note in list(steps.process.noted("anomaly"))[-1:]:
+            passes, with_mode = whole(note.get("passes")), whole(note.get("with_mode"))
+            if passes and with_mode is not None:
+                shares.append(with_mode / passes)
     return max(shares, default=None)
 
 

@@ -12,7 +12,7 @@ LOOKUP_S = 12e-6
 """Likewise for a record that names a line: 3.5 us for the hook, and up to 8.6 us to look through twenty frames."""
 CORE_WAIT_S = 15e-6
 """Likewise for a record of how long a thread waited for a core, which opens and reads a file of the kernel's."""
-NAMING_A_LINE = frozenset({records.SYNC, records.CALL, records.TRANSFER, records.WAIT, records.LINE})
+NAMING_A_LINE = frozenset({records.SYNC, records.CALL, records.WAIT, records.LINE})
 
 
 def overhead_of(observed: Observed) -> Overhead:

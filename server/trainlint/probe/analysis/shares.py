@@ -1,10 +1,10 @@
 """Where the host's time goes in a regular step.
 
 Each moment of a step counts once, for the first of these that covers it: waiting for a batch (with all that happens in
-the loader), a stall (device syncs, print, logging, trackers, saving, garbage collection), a copy between host and
-device, a backward pass or an optimizer's step (the inner one of the two). What no record covers is `forward` if a
-backward pass follows next, before a batch and an update, and `other` if not. On a device that works beside the host,
-these are times of the host: it queues the forward pass and waits elsewhere.
+the loader), a stall (device syncs, print, logging, trackers, saving, garbage collection), a backward pass or an
+optimizer's step (the inner one of the two). What no record covers is `forward` if a backward pass follows next, before
+a batch and an update, and `other` if not. On a device that works beside the host, these are times of the host: it
+queues the forward pass and waits elsewhere. Copies to a device are not timed; where there is none, there are no copies.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WORKING_CALLS = frozenset({"anomaly", "data_parallel"})
 
 DATA, STALL, COPY, BACKWARD, UPDATE = "data_wait", "sync_wait", "host_to_device", "backward", "optimizer"
 FORWARD, OTHER = "forward", "other"
-_OUTER = (DATA, STALL, COPY)
+_OUTER = (DATA, STALL)
 _MARKS = (records.BATCH, records.BACKWARD, records.UPDATE, records.SCALER_UPDATE)
 
 
@@ -118,7 +118,7 @@ def student(freedom: int) -> float:
     return thresholds.DEVIATIONS * (1 + (thresholds.DEVIATIONS**2 + 1) / (4 * freedom))
 
 
-def shares_of(steps: RankSteps, parts: Parts, *, copies_known: bool) -> tuple[Shares, dict[str, str]]:
+def shares_of(steps: RankSteps, parts: Parts, *, accelerator: bool) -> tuple[Shares, dict[str, str]]:
     """The shares of a rank's regular steps, and why some are not known; what is not known is in `other`."""
     if parts.total <= 0:
         why = steps.missing or "no regular step was timed"
@@ -131,8 +131,11 @@ def shares_of(steps: RankSteps, parts: Parts, *, copies_known: bool) -> tuple[Sh
         missing[FORWARD] = missing[BACKWARD] = "no backward pass was seen"
     if records.UPDATE not in kinds:
         missing[UPDATE] = "no optimizer's step was seen"
-    if not copies_known:
-        missing[COPY] = "copies to the device were not timed; they show in a trace only"
+    if accelerator:
+        missing[COPY] = (
+            "the host does not see how long its copies to the device take; kernels.memcpy_share of a profiled run "
+            "tells how long the device copies"
+        )
     told: dict[str, float | None] = {
         name: None if name in missing else parts.share(name) for name in Shares.model_fields if name != OTHER
     }
@@ -161,8 +164,6 @@ def _part_of(record: Record, *, accelerator: bool) -> str | None:
             return None if call_type(record) in WORKING_CALLS else STALL
         case records.COLLECTION:
             return STALL
-        case records.TRANSFER:
-            return COPY
     return None
 
 
