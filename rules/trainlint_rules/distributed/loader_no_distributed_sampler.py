@@ -318,6 +318,65 @@ class LoaderNoDistributedSampler(Rule):
             """,
             because="an iterable dataset takes no sampler and shards itself",
         ),
+        *(
+            valid(
+                f"""
+                import os
+                import torch
+                import torch.distributed as dist
+                from datasets import load_dataset
+                from datasets.distributed import split_dataset_by_node
+                from torch import nn
+                from torch.nn.parallel import DistributedDataParallel
+                from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
+
+
+                class Files(Dataset):
+                    def __init__(self, root, rank=0, world=1):
+                        self.files = os.listdir(root)[rank::world]
+
+                    def __len__(self):
+                        return len(self.files)
+
+                    def __getitem__(self, index):
+                        return torch.load(self.files[index])
+
+
+                class Part(Dataset):
+                    def __len__(self):
+                        return 1024 // dist.get_world_size()
+
+                    def __getitem__(self, index):
+                        return torch.load(f"{{index * dist.get_world_size() + dist.get_rank()}}.pt")
+
+
+                def main():
+                    dist.init_process_group("nccl")
+                    rank, world = dist.get_rank(), dist.get_world_size()
+                    model = DistributedDataParallel(nn.Linear(8, 1).cuda())
+                    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                    dataset = {dataset}
+                    loader = DataLoader(dataset, batch_size=8, shuffle=True)
+                    for inputs in loader:
+                        loss = model(inputs.cuda()).mean()
+                        optimizer.zero_grad()
+                        loss.backward()
+                        optimizer.step()
+
+
+                main()
+                """,
+                because=because,
+            )
+            for dataset, because in (
+                ('load_dataset("text", split="train").shard(num_shards=world, index=rank)', "shard() of Hugging Face"),
+                ('split_dataset_by_node(load_dataset("text", split="train"), rank, world)', "likewise by node"),
+                ("Subset(TensorDataset(torch.randn(64, 8)), range(rank, 64, world))", "a subset by rank"),
+                ("TensorDataset(torch.randn(64, 8)[rank::world])", "a slice by rank"),
+                ('Files("data", rank, world)', "a class of the project that is given the rank"),
+                ("Part()", "a class of the project that asks for the rank"),
+            )
+        ),
         valid(
             """
             import torch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainlint.semantics import classes, code, frameworks, library, object_types, records
+from trainlint.semantics import classes, code, frameworks, library, object_types, records, sharding
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import DatasetKind, Loader, Sampler
@@ -52,6 +52,7 @@ def make_loader(frame: Frame, given: Given, node: code.Call | None, name: str, *
     for argument in node.arguments:
         if argument.keyword == "dataset" or (argument.keyword is None and argument is node.arguments[0]):
             loader.dataset_text = describe(argument.value)
+            loader.sharded_dataset = loader.sharded_dataset or sharding.may_be_a_part(frame, dataset, argument.value)
     _join_sampler(loader, [arguments.value("sampler"), arguments.value("batch_sampler")])
     frameworks.run_dataset(frame, dataset, loader)
     collate = arguments.value("collate_fn")

@@ -223,7 +223,8 @@ class Loader:
     changes_between_epochs: bool = False
     """Whether the dataset's state is changed by the main process between epochs."""
     sharded_dataset: bool = False
-    """Whether the dataset already is one rank's share: `dataset.shard(…)`, `split_dataset_by_node`, a slice."""
+    """Whether the dataset may be one rank's share already: `dataset.shard(…)`, `split_dataset_by_node`, a slice by
+    rank, a class that asks for the rank."""
     dataset_text: str = ""
     """Text of the dataset argument."""
     item_place: Place = Place.UNKNOWN
