@@ -14,6 +14,7 @@ from trainlint.probe.analysis import analyse
 from trainlint.probe.analysis.diagnosis import Findings, diagnose
 from trainlint.probe.analysis.loaders import TrainingLoader
 from trainlint.probe.measured import Kernels, Shares
+from trainlint.probe.recording import ProcessSample, SystemSample
 
 NOTHING = Findings(
     regular_steps=50,
@@ -136,8 +137,9 @@ def test_reasons_print_their_figure_and_threshold() -> None:
 def test_a_share_that_steps_leave_near_its_threshold_is_said_to_be_about_it(share: float) -> None:
     intervals = {"data_wait": (share - 0.02, share + 0.02)}
     found = diagnose(replace(NOTHING, shares=shares(0.7, data_wait=share), intervals=intervals))
-    told = f"data wait: {share:.0%} of the step, between {share - 0.02:.0%} and {share + 0.02:.0%} as steps differ"
-    assert f"{told}, so about the threshold of 20 %".replace("%", " %").replace("  ", " ") in found.why
+    between = f"between {share - 0.02:.0%} and {share + 0.02:.0%} as steps differ and cores are free"
+    told = f"data wait: {share:.0%} of the step, {between}, so about the threshold of 20 %"
+    assert told.replace("%", " %").replace("  ", " ") in found.why
     assert sum("data wait" in why for why in found.why) == 1
 
 
@@ -145,6 +147,36 @@ def test_a_machine_that_others_use_is_named() -> None:
     found = diagnose(replace(NOTHING, shares=shares(0.9), core_wait_share=0.31))
     assert any("waited for a core 31 % of the time" in why for why in found.why)
     assert not any("core" in why for why in diagnose(replace(NOTHING, shares=shares(0.9), core_wait_share=0.04)).why)
+
+
+WORKER: dict[str, tuple[float, float, str]] = {
+    "computes little and waits for a core": (0.05, 0.60, "compute"),
+    "computes all the time": (0.95, 0.0, "data"),
+    "computes whenever it has a core": (0.40, 0.55, "data"),
+    "waits for a disk": (0.05, 0.02, "data"),
+}
+
+
+@pytest.mark.parametrize("case", WORKER)
+def test_a_wait_for_data_that_waits_for_cores_explain_is_not_sure(case: str, tmp_path: Path) -> None:
+    cpu, waits, kind = WORKER[case]
+    process = made.rank(workers=1, queue=0.0, seconds={**made.SECONDS, "N": 0.040})
+    start = process.clock
+    process.phase(records.CLEAN)
+    for _ in range(41):
+        process.record(records.CORE_WAIT, process.clock, value=(process.clock - start) * 0.3)
+        process.step("N f B Oadam")
+    worker = made.worker(process)
+    samples = [
+        SystemSample(
+            clock=start + seconds,
+            cores_busy=[1.0],
+            processes=[ProcessSample(pid=worker.pid, cpu_s=cpu * seconds, rss_bytes=1, core_wait_s=waits * seconds)],
+        )
+        for seconds in (0.1, 1.0, 2.0)
+    ]
+    run, _ = analyse(made.write(tmp_path, process, worker, system=samples))
+    assert run.bottleneck.kind == kind, run.bottleneck.why
 
 
 def test_steps_that_differ_leave_the_bottleneck_open(tmp_path: Path) -> None:

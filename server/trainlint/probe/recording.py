@@ -143,6 +143,8 @@ class ProcessSample(Model):
     rss_bytes: int
     read_bytes: int | None = None
     io_wait_s: float | None = None
+    core_wait_s: float | None = None
+    """How long its main thread has been ready and waited for a core since its start."""
 
 
 class SystemSample(Model):

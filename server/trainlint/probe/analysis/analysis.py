@@ -20,7 +20,7 @@ from trainlint.probe.analysis import (
     traced,
     utilization,
 )
-from trainlint.probe.analysis.core_waits import CoreWaits
+from trainlint.probe.analysis.core_waits import CoreWaits, wait_for_data_at_least, workers_of
 from trainlint.probe.analysis.diagnosis import Findings, diagnose
 from trainlint.probe.analysis.line_costs import copy_costs, dearest, line_cost, sync_costs
 from trainlint.probe.analysis.loaders import TrainingLoader, training_loaders
@@ -116,7 +116,25 @@ class _Analysis:
         """Of the shares that decide, by name; `model` is what forward, backward and optimizer take together."""
         found = {name: spread(self.cycles, name) for name in (DATA, STALL) if getattr(self.shares[0], name) is not None}
         found["model"] = spread(self.cycles, FORWARD, BACKWARD, UPDATE)
-        return {name: interval for name, interval in found.items() if interval is not None}
+        told = {name: interval for name, interval in found.items() if interval is not None}
+        if DATA in told:
+            low, high = told[DATA]
+            told[DATA] = max(0.0, low - self.explained_wait), high
+        return told
+
+    @cached_property
+    def explained_wait(self) -> float:
+        """The share of the step that is a wait for data because loader workers waited for a core."""
+        interval = spread(self.cycles, DATA)
+        return max(0.0, interval[0] - self._wait_for_data_at_least(interval[0])) if interval is not None else 0.0
+
+    def _wait_for_data_at_least(self, least: float) -> float:
+        steps, loader, share = self.shown, self.loader, self.shares[0].data_wait
+        workers = workers_of(self.observed, steps) if steps is not None else None
+        if workers is None or loader is None or loader.workers == 0 or share is None:
+            return least
+        cores = self.observed.recording.manifest.cores
+        return wait_for_data_at_least(least, share, self.core_wait_share or 0.0, workers, loader.workers, max(1, cores))
 
     @cached_property
     def core_wait_share(self) -> float | None:
@@ -281,6 +299,7 @@ class _Analysis:
                 shares=self.shares[0],
                 intervals=self.intervals,
                 core_wait_share=self.core_wait_share,
+                explained_wait=self.explained_wait,
                 accelerator=self.observed.accelerator,
                 kernels=self.kernels,
                 memory_fill=memory_fill,

@@ -1,11 +1,13 @@
-"""How long the training thread was ready to run and waited for a core, in any stretch of time."""
+"""How long training threads and loader workers were ready to run and waited for a core that other work had."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from trainlint.agent import records
+from trainlint.probe.analysis.observed import Observed
 from trainlint.probe.analysis.steps import RankSteps
 from trainlint.probe.traces.intervals import Span
 
@@ -34,3 +36,48 @@ class CoreWaits:
         before, after = self._times[index - 1], self._times[index]
         part = (time - before) / (after - before)
         return self._values[index - 1] + part * (self._values[index] - self._values[index - 1])
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """The loader workers of a rank: what they did in a second, all of them together."""
+
+    cpu_s: float
+    core_wait_s: float
+
+
+def workers_of(observed: Observed, steps: RankSteps) -> Workers | None:
+    """In the clean steps, between the first and the last sample of each worker; None where there are too few."""
+    if not steps.cycles:
+        return None
+    start, end = steps.cycles[0].start, steps.cycles[-1].end
+    seen: dict[int, list[tuple[float, float, float]]] = {}
+    for sample in observed.recording.system:
+        if start <= sample.clock <= end:
+            for one in sample.processes:
+                owner = observed.workers.get(one.pid)
+                if owner is not None and owner.process.pid == steps.process.pid and one.core_wait_s is not None:
+                    seen.setdefault(one.pid, []).append((sample.clock, one.cpu_s, one.core_wait_s))
+    changes = [
+        tuple(after - before for before, after in zip(found[0], found[-1], strict=True))
+        for found in seen.values()
+        if len(found) > 1
+    ]
+    longest = max((seconds for seconds, _, _ in changes), default=0.0)
+    if longest <= 0:
+        return None
+    return Workers(sum(cpu for _, cpu, _ in changes) / longest, sum(wait for _, _, wait in changes) / longest)
+
+
+def wait_for_data_at_least(
+    least: float, share: float, core_wait_share: float, workers: Workers, count: int, cores: int
+) -> float:
+    """The least share of the step that is a wait for data if the job had its cores to itself.
+
+    A worker that waits for a core makes the step wait no longer than that. And without such waits, the workers take the
+    time that they compute, side by side, and the step what it takes besides the wait for data: the longer one decides.
+    """
+    without_waits = least - workers.core_wait_s / count
+    data, rest = workers.cpu_s / min(count, cores), max(0.0, 1 - share - core_wait_share)
+    alone = (data - rest) / max(data, rest) if max(data, rest) > 0 else 0.0
+    return max(0.0, without_waits, min(least, alone))

@@ -44,6 +44,8 @@ class Findings:
     """Where `data_wait`, `sync_wait` and the `model`'s share lie, as the steps differ from each other."""
     core_wait_share: float | None = None
     """Of the steps, in which the training thread waited for a core."""
+    explained_wait: float = 0.0
+    """Of the steps, a wait for data because loader workers waited for a core."""
     fewest: Threshold = thresholds.FEWEST_STEPS
     """How many steps a diagnosis needs."""
 
@@ -134,7 +136,8 @@ def _good_or_roomy(found: Findings) -> Iterator[Reason]:
     bound = thresholds.COMPUTE_BUSY
     if not found.accelerator:
         share = _model_share(found.shares)
-        if share is not None and share >= bound.value:
+        # Other work on the machine is no part of what the job does.
+        if share is not None and share >= bound.value * (1 - found.explained_wait):
             yield Reason("compute", share, _told("forward, backward and optimizer", share, bound))
         return
     if found.kernels is not None and found.kernels.busy_share >= bound.value:
@@ -179,13 +182,19 @@ def _about_doubts(found: Findings) -> Iterator[str]:
     ):
         if share is not None and _is_near(found, name, bound):
             low, high = found.intervals[name]
-            between = f"between {percent(low)} and {percent(high)} as steps differ"
+            between = f"between {percent(low)} and {percent(high)} as steps differ and cores are free"
             yield f"{what}: {percent(share)} of the step, {between}, so about the threshold of {bound.text}"
+    bound = thresholds.CORE_WAIT
+    if found.explained_wait >= bound.value:
+        explained = (
+            f"{percent(found.explained_wait)} of the step is a wait for data because its workers waited for a core"
+        )
+        yield f"{explained} (threshold {bound.text}): measure again while nothing else runs"
     waits = found.core_wait_share
-    if waits is not None and waits >= thresholds.CORE_WAIT.value:
+    if waits is not None and waits >= bound.value:
         yield (
             f"the training thread was ready and waited for a core {percent(waits)} of the time "
-            f"(threshold {thresholds.CORE_WAIT.text}): measure again while nothing else runs"
+            f"(threshold {bound.text}): measure again while nothing else runs"
         )
 
 

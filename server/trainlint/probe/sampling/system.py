@@ -106,6 +106,7 @@ def _sampled(processes: Iterable[psutil.Process], counts_waits: bool) -> Iterato
                 rss_bytes=memory.rss,
                 read_bytes=_read_bytes(process),
                 io_wait_s=getattr(times, "iowait", None) if counts_waits else None,
+                core_wait_s=_core_wait_s(process.pid),
             )
         except psutil.Error:
             continue
@@ -116,4 +117,12 @@ def _read_bytes(process: psutil.Process) -> int | None:
     try:
         return int(process.io_counters().read_bytes)
     except (psutil.Error, OSError, AttributeError, NotImplementedError):
+        return None
+
+
+def _core_wait_s(pid: int) -> float | None:
+    """How long a process's main thread has waited for a core; None where the kernel does not count it."""
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
         return None
