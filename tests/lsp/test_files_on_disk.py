@@ -116,3 +116,23 @@ async def test_a_server_that_looks_by_itself_notices_new_folders(edit, project):
     (other / "utils.py").write_text(SYNCING_UTILS)
     await editor.becomes(in_other, ["9 TL104"])
     editor.tell_folders(removed=[other])
+
+
+@pytest.mark.parametrize("how", ["removed", "renamed"])
+async def test_a_client_that_does_not_name_a_file_that_is_gone_is_told_that_nothing_is_found_in_it(edit, project, how):
+    folder = project(FILES)
+    editor: Editor = await edit(folder)
+    gone, now = folder / "train.py", folder / "renamed.py"
+    uri = editor.open(gone)
+    assert await editor.found(uri) == ["9 TL104", "17 TL201"]
+    editor.close(uri)
+    if how == "removed":
+        gone.unlink()
+    else:
+        gone.rename(now)
+    editor.tell_changed(gone, *([now] if how == "renamed" else []))
+    whole = await editor.whole()
+    assert [one.code for one in whole[uri].items] == []
+    if how == "renamed":
+        assert [one.code for one in whole[now.as_uri()].items] == ["TL104", "TL201"]
+    assert uri not in await editor.whole()

@@ -17,6 +17,9 @@ from trainlint.lsp.session import result_id
 def register_diagnostics(server: Server) -> None:
     """Register handlers that answer with diagnostics."""
     session = server.session
+    told: set[str] = set()
+    """What the client was told findings of. Of a file that is closed and gone it may keep these, and yet not name the
+    file when it asks about the workspace: it has to be told that there are none."""
     options = types.DiagnosticOptions(identifier=SOURCE, inter_file_dependencies=True, workspace_diagnostics=True)
 
     @server.feature(types.TEXT_DOCUMENT_DIAGNOSTIC, options)
@@ -24,6 +27,8 @@ def register_diagnostics(server: Server) -> None:
         uri = params.text_document.uri
         published = await session.current(uri)
         shown = () if published is None else published.of(uri)
+        if shown:
+            told.add(uri)
         known = result_id(shown)
         if known == params.previous_result_id:
             return types.RelatedUnchangedDocumentDiagnosticReport(result_id=known)
@@ -32,9 +37,13 @@ def register_diagnostics(server: Server) -> None:
     @server.feature(types.WORKSPACE_DIAGNOSTIC)
     async def workspace_diagnostics(params: types.WorkspaceDiagnosticParams) -> types.WorkspaceDiagnosticReport:
         known = {one.uri: one.value for one in params.previous_result_ids}
-        by_uri: dict[str, list[Shown]] = {uri: [] for uri in known}
-        for shown in await session.whole():
+        whole = await session.whole()
+        closed = {uri for uri in told if session.text(uri) is None}
+        by_uri: dict[str, list[Shown]] = {uri: [] for uri in closed.union(known)}
+        for shown in whole:
             by_uri.setdefault(shown.uri, []).append(shown)
+        told.difference_update(closed)
+        told.update(shown.uri for shown in whole)
         return types.WorkspaceDiagnosticReport([_report(uri, by_uri[uri], known.get(uri)) for uri in sorted(by_uri)])
 
     def _report(uri: str, shown: list[Shown], known: str | None) -> types.WorkspaceDocumentDiagnosticReport:
