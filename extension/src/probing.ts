@@ -1,8 +1,17 @@
+import * as fs from "node:fs";
+import * as os from "node:os";
 import * as path from "node:path";
 import * as vscode from "vscode";
 import { messageOf } from "./errors";
-import { type Configuration, type ProbeRequest, probeOf, splitArguments, startsPython } from "./launchConfigurations";
-import { isProbeResult, type ProbeResult, summaryOf } from "./probeResult";
+import {
+  type Configuration,
+  type ProbeRequest,
+  probeOf,
+  splitArguments,
+  startsPython,
+  type Surroundings,
+} from "./launchConfigurations";
+import { isProbeResult, type ProbeResult } from "./probeResult";
 import { isReport, type ReportView } from "./report";
 import type { Session } from "./session";
 
@@ -130,7 +139,7 @@ export class Probing {
 
   private async tell(result: ProbeResult): Promise<void> {
     const open = "Open report";
-    const answer = await vscode.window.showInformationMessage(`trainlint: ${summaryOf(result)}.`, open);
+    const answer = await vscode.window.showInformationMessage(`trainlint: ${result.summary}.`, open);
     if (answer === open) {
       try {
         await this.openReport();
@@ -186,15 +195,34 @@ function launchChoices(): Choice[] {
   return (vscode.workspace.workspaceFolders ?? []).flatMap((folder) => {
     const listed = vscode.workspace.getConfiguration("launch", folder.uri).get<unknown>("configurations");
     const configurations = (Array.isArray(listed) ? listed : []) as readonly Configuration[];
-    const known = { file: active?.fsPath, workspaceFolder: folder.uri.fsPath, env: process.env };
     return configurations.filter(startsPython).map((configuration) => ({
       label: `$(debug-alt) ${String(configuration["name"])}`,
       description: folder.name,
-      request: () => probeOf(configuration, known, (file) => vscode.Uri.file(absolute(file, folder)).toString()),
+      request: () => probeOf(configuration, surroundingsOf(folder, active?.fsPath)),
     }));
   });
 }
 
-function absolute(file: string, folder: vscode.WorkspaceFolder): string {
-  return path.resolve(folder.uri.fsPath, file);
+function surroundingsOf(folder: vscode.WorkspaceFolder, file: string | undefined): Surroundings {
+  const folders = vscode.workspace.workspaceFolders ?? [];
+  return {
+    file,
+    workspaceFolder: folder.uri.fsPath,
+    workspaceFolders: Object.fromEntries(folders.map(({ name, uri }) => [name, uri.fsPath])),
+    home: os.homedir(),
+    platform: process.platform,
+    env: process.env,
+    setting: (name) => vscode.workspace.getConfiguration(undefined, folder.uri).get(name),
+    read: textOf,
+    resolve: (place, file) => path.resolve(place, file),
+    uriOf: (place) => vscode.Uri.file(place).toString(),
+  };
+}
+
+function textOf(file: string): string | undefined {
+  try {
+    return fs.readFileSync(file, "utf8");
+  } catch {
+    return undefined;
+  }
 }

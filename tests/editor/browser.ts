@@ -12,6 +12,9 @@ const FLAGS = [
   "--disable-sync",
 ];
 
+/** How long anything may take that a test waits for; other work on the machine is no fault of the editor. */
+export const PATIENCE_MS = 180_000;
+
 /** Run something in a fresh window of a browser. */
 export async function inBrowser<T>(action: (page: Page, context: BrowserContext) => Promise<T>): Promise<T> {
   const executablePath = process.env["CHROMIUM"] ?? "/usr/bin/chromium";

@@ -4,7 +4,7 @@ import { inBrowser, screenshot } from "./browser";
 import { ARTEFACTS } from "./places";
 import type { VsCodeServer } from "./vscodeServer";
 
-const LIMIT_MS = 240_000;
+const LIMIT_MS = 600_000;
 
 /** Tests that run inside the extension host. */
 export interface HostRun {

@@ -69,9 +69,13 @@ async function testProbe(python: string): Promise<Counts> {
   step("a probe of a job");
   const environment = path.join(RUN, "torch");
   execFileSync(python, [path.join(ROOT, "tests/editor/write_environment.py"), environment], { stdio: "inherit" });
-  const server = await start("probe", false, { TRAINLINT_TEST_PYTHON: path.join(environment, "bin/python") });
+  const interpreter = path.join(environment, "bin/python");
+  const server = await start("probe", false, {
+    TRAINLINT_TEST_PYTHON: interpreter,
+    TRAINLINT_TEST_VARIABLE: "of the configuration",
+  });
   try {
-    return await takeProbe(server, writeJobFolder(path.join(WORKSPACES, "job")));
+    return await takeProbe(server, writeJobFolder(path.join(WORKSPACES, "job")), interpreter);
   } finally {
     await server.stop();
   }

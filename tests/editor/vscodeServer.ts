@@ -8,7 +8,7 @@ const CODE_SERVER = "4.100.3";
 const HOME = path.join(BUILD, `code-server-${CODE_SERVER}`);
 const VSCODE = path.join(HOME, "node_modules/code-server/lib/vscode");
 const NPM_FLAGS = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"];
-const START_LIMIT_MS = 60_000;
+const START_LIMIT_MS = 180_000;
 
 /** Download the server of VS Code, unless it is there. */
 export function ensureVsCodeServer(): void {
@@ -113,18 +113,18 @@ export class VsCodeServer {
 
   private async answers(): Promise<void> {
     const limit = Date.now() + START_LIMIT_MS;
-    for (;;) {
+    let cause: unknown;
+    while (Date.now() < limit) {
       try {
         if ((await fetch(`http://${this.address}/version`)).ok) {
           return;
         }
       } catch (error) {
-        if (Date.now() > limit) {
-          throw new Error("the server of VS Code does not answer", { cause: error });
-        }
+        cause = error;
       }
       await new Promise((resolve) => setTimeout(resolve, 100));
     }
+    throw new Error("the server of VS Code does not answer", { cause });
   }
 }
 

@@ -55,6 +55,59 @@ for step, x in enumerate(DataLoader(Slow(), batch_size=8)):
     print(f"step {step}: {loss:.3f}")
 `;
 
+/** What the launched job writes: how it was started. */
+export const LAUNCHED_REPORT = "launched.json";
+
+/** A job that tells how it was started. */
+const LAUNCHED = `import json
+import os
+import sys
+from pathlib import Path
+
+import torch
+from torch import nn
+
+report = {
+    "arguments": sys.argv[1:],
+    "folder": os.getcwd(),
+    "module": __spec__.name,
+    "variables": [os.environ[name] for name in ("FROM_FILE", "FROM_BOTH", "OF_CONFIGURATION")],
+    "utf8": sys.flags.utf8_mode,
+}
+Path(os.environ["REPORT"]).write_text(json.dumps(report))
+model = nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(1000):
+    optimizer.zero_grad()
+    model(torch.randn(64, 8)).square().mean().backward()
+    optimizer.step()
+`;
+const LAUNCH = {
+  version: "0.2.0",
+  configurations: [
+    {
+      name: "Launched module",
+      type: "debugpy",
+      request: "launch",
+      module: "jobs.launched",
+      args: ["--data", "${workspaceFolder}/data", "two words", "${fileBasename}"],
+      cwd: "${workspaceFolder}/jobs",
+      envFile: "${workspaceFolder}/job.env",
+      env: {
+        FROM_BOTH: "of the configuration",
+        OF_CONFIGURATION: "${env:TRAINLINT_TEST_VARIABLE}",
+        PYTHONPATH: "${workspaceFolder}",
+        REPORT: `\${workspaceFolder}/${LAUNCHED_REPORT}`,
+      },
+      pythonArgs: ["-X", "utf8"],
+    },
+    { name: "Asks for something", type: "debugpy", request: "launch", program: "${file}", args: ["${input:epochs}"] },
+    { name: "Attaches", type: "debugpy", request: "attach", processId: 1 },
+  ],
+  inputs: [{ id: "epochs", type: "promptString", description: "Epochs" }],
+  compounds: [{ name: "Both", configurations: ["Launched module", "Attaches"] }],
+};
+
 /** The script as cells of a notebook: what it needs, and its loop. */
 const CELLS = [
   `import torch
@@ -88,9 +141,11 @@ export function writeTwoFolders(folder: string): string {
     "plain/pyproject.toml": "",
     "plain/train.py": SCRIPT,
     "plain/other.py": SCRIPT,
+    "plain/job.py": SCRIPT,
     "plain/train.ipynb": notebook(CELLS),
     "quiet/pyproject.toml": '[tool.trainlint]\nignore = ["print-in-step"]\n',
     "quiet/train.py": SCRIPT,
+    "quiet/job.py": SCRIPT,
     "two.code-workspace": JSON.stringify({ folders: [{ path: "plain" }, { path: "quiet" }] }),
   });
   return path.join(folder, "two.code-workspace");
@@ -103,7 +158,14 @@ export function writeOneFolder(folder: string): string {
 
 /** A folder with a script that can be probed anywhere. */
 export function writeJobFolder(folder: string): string {
-  return writeFolder(folder, { "pyproject.toml": "", "train.py": JOB });
+  return writeFolder(folder, {
+    "pyproject.toml": "",
+    "train.py": JOB,
+    "jobs/__init__.py": "",
+    "jobs/launched.py": LAUNCHED,
+    "job.env": "# of the job\nFROM_FILE='from the file'\nFROM_BOTH=of the file\n",
+    ".vscode/launch.json": JSON.stringify(LAUNCH),
+  });
 }
 
 /**

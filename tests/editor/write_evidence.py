@@ -1,4 +1,4 @@
-"""Writes `probe.json` beside the script of a test's workspace: the result of a probe that a test makes up for it.
+"""Writes `probe.json` beside the scripts of a test's workspace: the result of a probe that a test makes up for them.
 
 write_evidence.py FOLDER
 """
@@ -16,9 +16,14 @@ from trainlint.probe.measured import LineCost
 
 
 def main(folder: Path) -> None:
-    script = folder / "train.py"
+    costs = [cost for script in sorted(folder.glob("*.py")) for cost in costs_in(script)]
+    result = result_of(folder, {"TL201": CONFIRMED, "TL202": REFUTED}, lines=costs)
+    write_result(folder / "probe.json", result)
+
+
+def costs_in(script: Path) -> list[LineCost]:
     lines = script.read_text().splitlines()
-    costs = [
+    return [
         LineCost(
             filename=str(script),
             row=1 + next(row for row, line in enumerate(lines) if piece in line),
@@ -31,8 +36,6 @@ def main(folder: Path) -> None:
         )
         for piece, what, ms in (("loss.item()", "sync", 12.3), ("print(f", "print", 0.1))
     ]
-    result = result_of(folder, {"TL201": CONFIRMED, "TL202": REFUTED}, lines=costs)
-    write_result(folder / "probe.json", result)
 
 
 if __name__ == "__main__":

@@ -81,6 +81,30 @@ async def test_a_verdict_shows_in_its_diagnostic(edit, project, verdict, severit
     assert await severities(editor, uri) == {"9 TL104": WARNING, "17 TL201": WARNING}
 
 
+SUMMARIES = {
+    "verdicts that decide": (
+        {"TL201": CONFIRMED, "TL104": REFUTED},
+        {},
+        "39.7 ms per step, bottleneck: data (61 %); findings: 1 confirmed, 1 refuted",
+    ),
+    "verdicts that do not": ({"TL201": INCONCLUSIVE}, {}, "39.7 ms per step, bottleneck: data (61 %)"),
+    "long steps": ({}, {"median_s": 1.2}, "1200 ms per step, bottleneck: data (61 %)"),
+    "no steps": ({}, {"median_s": None}, "no step was timed, bottleneck: data (61 %)"),
+}
+
+
+@pytest.mark.parametrize(("verdicts", "steps", "said"), SUMMARIES.values(), ids=SUMMARIES)
+async def test_a_result_is_told_in_a_sentence(edit, project, verdicts, steps, said):
+    folder = project(FILES)
+    editor: Editor = await edit(folder)
+    result = result_of(folder, verdicts)
+    result = result.model_copy(update={"steps": result.steps.model_copy(update=steps)})
+    path = write_result(folder / "probe.json", result)
+    answer = await editor.command("trainlint.loadEvidence", {"path": str(path)})
+    assert answer["summary"] == said
+    await editor.command("trainlint.clearEvidence")
+
+
 async def test_all_that_is_shown_is_asked_for_again_once_evidence_changes(start, project):
     folder = project(FILES)
     editor: Editor = await start(folder)

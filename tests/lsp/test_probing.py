@@ -57,6 +57,7 @@ async def test_a_script_is_probed_and_what_was_measured_is_shown(start, project)
     assert result["steps"]["measured"] >= 20
     assert result["command"][-2:] == ["--name", "two words"]
     assert result["job"]["stopped_by_probe"] is True
+    assert " ms per step, bottleneck: " in result["summary"]
     assert [kind for kind, _ in editor.progress][:2] == ["create", "begin"]
     assert editor.progress[-1][0] == "end"
     assert {kind for kind, _ in editor.progress} == {"create", "begin", "report", "end"}
@@ -69,6 +70,33 @@ async def test_a_script_is_probed_and_what_was_measured_is_shown(start, project)
     assert await editor.hints(uri) != {}
     report = await editor.command("trainlint.openReport", {})
     assert "<html" in report["html"]
+
+
+MODULE = """\
+import os
+import sys
+from pathlib import Path
+
+Path(os.environ["REPORT"]).write_text(repr((sys.argv[1:], os.getcwd(), os.environ["SEED"], sys.flags.utf8_mode)))
+"""
+
+
+@pytest.mark.parametrize("kind", ["module", "uri"])
+async def test_a_program_is_started_as_the_request_says(start, project, tmp_path, kind):
+    folder = project({"jobs/__init__.py": "", "jobs/train.py": MODULE + JOB, "place/empty": ""})
+    editor: Editor = await start(folder)
+    report = tmp_path / "report"
+    result = await probe(
+        editor,
+        **{kind: "jobs.train" if kind == "module" else (folder / "jobs/train.py").as_uri()},
+        args=["--name", "two words"],
+        pythonArgs=["-X", "utf8"],
+        cwd=str(folder / "place"),
+        env={"SEED": "7", "PYTHONPATH": str(folder), "REPORT": str(report)},
+        steps=10,
+    )
+    assert result["steps"]["measured"] >= 10
+    assert report.read_text() == repr((["--name", "two words"], str(folder / "place"), "7", 1))
 
 
 async def ended_by(editor: Editor, folder: Path, cancel) -> JsonRpcException:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -80,7 +81,7 @@ def code_lenses(session: Session, uri: str) -> Iterator[types.CodeLens]:
         if session.trusted and not is_notebook(loop.entry):
             yield types.CodeLens(place, _probing(loop.entry, opened.path))
         if evidence is not None and loop.row in rows and evidence.is_of(loop.entry):
-            yield types.CodeLens(place, types.Command(_step_text(evidence.result), OPEN_REPORT, arguments=[{}]))
+            yield types.CodeLens(place, types.Command(step_text(evidence.result), OPEN_REPORT, arguments=[{}]))
 
 
 def _probing(entry: Path, path: Path) -> types.Command:
@@ -88,11 +89,18 @@ def _probing(entry: Path, path: Path) -> types.Command:
     return types.Command(title, PROBE, arguments=[{"uri": entry.as_uri()}])
 
 
-def _step_text(result: ProbeResult) -> str:
+def summary(result: ProbeResult) -> str:
+    """`39.7 ms per step, bottleneck: data (61 %); findings: 1 confirmed, 2 refuted`."""
+    statuses = Counter(one.verdict.status for one in result.findings if one.verdict is not None)
+    counts = [f"{statuses[status]} {status}" for status in ("confirmed", "refuted") if statuses[status]]
+    return f"{step_text(result)}; findings: {', '.join(counts)}" if counts else step_text(result)
+
+
+def step_text(result: ProbeResult) -> str:
     """`39.7 ms per step, bottleneck: data (61 %)`."""
     from trainlint.probe.figures import milliseconds, percent
 
     steps, bottleneck = result.steps, result.bottleneck
-    time = "step not timed" if steps.median_s is None else f"{milliseconds(steps.median_s)} per step"
+    time = "no step was timed" if steps.median_s is None else f"{milliseconds(steps.median_s)} per step"
     share = f" ({percent(bottleneck.score)})" if bottleneck.score else ""
     return f"{time}, bottleneck: {bottleneck.kind}{share}"

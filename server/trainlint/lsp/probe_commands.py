@@ -14,7 +14,7 @@ from lsprotocol import types
 from pydantic import BaseModel, ValidationError
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams, JsonRpcRequestCancelled
 
-from trainlint.lsp.figures import OPEN_REPORT, PROBE
+from trainlint.lsp.figures import OPEN_REPORT, PROBE, summary
 from trainlint.lsp.probing import Cancelled, NotProbed, ProbeRequest
 from trainlint.lsp.server import Server, Unanswered, answered
 from trainlint.source.path_map import PathMap, WrongPathMapError
@@ -57,7 +57,7 @@ def register_probe_commands(server: Server) -> None:
             raise JsonRpcException(str(error), code=_REQUEST_FAILED) from None
         session.evidence.add(result, PathMap())
         session.judge()
-        return result.model_dump(mode="json")
+        return _answer(result)
 
     @server.command(CANCEL_PROBE)
     def cancel_probe(*ignored: Any) -> bool:
@@ -70,7 +70,7 @@ def register_probe_commands(server: Server) -> None:
         result = await asyncio.to_thread(_read_result, _absolute(server, request.path))
         session.evidence.add(result, _paths(server, request.pathMap))
         session.judge()
-        return result.model_dump(mode="json")
+        return _answer(result)
 
     @server.command(CLEAR_EVIDENCE)
     def clear_evidence(*ignored: Any) -> bool:
@@ -88,6 +88,11 @@ def register_probe_commands(server: Server) -> None:
         if not server.start_options.shows_pages:
             await _show(server, html)
         return {"html": html}
+
+
+def _answer(result: ProbeResult) -> dict[str, Any]:
+    """A result, with what is to be told of it in a sentence."""
+    return {**result.model_dump(mode="json"), "summary": summary(result)}
 
 
 def _require_trust(server: Server, what: str) -> None:

@@ -53,6 +53,8 @@ class ProbeRequest(BaseModel):
     """Clean steps to measure."""
     python: str | None = None
     """Interpreter of the training environment."""
+    pythonArgs: list[str] = []  # noqa: N815 - as it travels
+    """Arguments of the interpreter itself."""
     cwd: str | None = None
     """Working directory; where there is none, the folder of the workspace that the script lies in, or its own."""
     env: dict[str, str | None] = {}
@@ -74,10 +76,14 @@ class ProbeRequest(BaseModel):
         if self.python is not None:
             options += ["--python", self.python]
         if self.module is not None:
-            return [*options, "--", self.python or "python", "-m", self.module, *self.args]
-        if self.script is None:
+            program = ["-m", self.module]
+        elif self.script is not None:
+            program = [str(self.script)]
+        else:
             raise NotProbed(f"there is no script at {self.uri!r}; save the file first")
-        return [*options, "--", str(self.script), *self.args]
+        starts_itself = self.module is None and not self.pythonArgs
+        interpreter = [] if starts_itself else [self.python or "python", *self.pythonArgs]
+        return [*options, "--", *interpreter, *program, *self.args]
 
 
 def own_program() -> list[str]:

@@ -3,7 +3,7 @@ import * as vscode from "vscode";
 import type { Api } from "../../../extension/src/extension";
 import type { ServerState } from "../../../extension/src/serverState";
 
-const LIMIT_MS = 40_000;
+const LIMIT_MS = 120_000;
 
 /** Wait until something is there. */
 export async function eventually<T>(what: string, look: () => T | undefined | Promise<T | undefined>): Promise<T> {
@@ -34,6 +34,15 @@ export async function stateOf<K extends ServerState["kind"]>(kind: K): Promise<E
     const state = api.state();
     return state.kind === kind ? (state as Extract<ServerState, { kind: K }>) : undefined;
   });
+}
+
+/** Wait for a state that the server may be in for a moment only. Ask before what brings it about. */
+export async function comingState(kind: ServerState["kind"]): Promise<{ readonly comes: Promise<void> }> {
+  const api = await extensionApi();
+  let seen = false;
+  const heard = api.onDidChangeState((state) => (seen ||= state.kind === kind));
+  const comes = eventually(`the state ${kind}, be it for a moment`, () => seen || undefined);
+  return { comes: comes.then(() => undefined).finally(() => void heard.dispose()) };
 }
 
 /** Open a file of a folder of the workspace in an editor. */

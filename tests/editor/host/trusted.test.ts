@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import * as vscode from "vscode";
-import { actionsFor, codeOf, diagnosticsOf, eventually, open, stateOf, uriOf } from "./editor";
+import { actionsFor, codeOf, comingState, diagnosticsOf, eventually, open, stateOf, uriOf } from "./editor";
 
 const PIN_MEMORY = "TL104";
 const BLOCKING_TRANSFER = "TL108";
@@ -150,8 +150,9 @@ suite("in a trusted workspace of two folders", () => {
   test("a server that is killed is started again, and findings follow what is typed", async () => {
     const { document } = await open(1, "train.py");
     const information = await vscode.commands.executeCommand<{ server_process: number }>("trainlint.debugInformation");
+    const crash = await comingState("crashed");
     process.kill(information.server_process, "SIGKILL");
-    await stateOf("crashed");
+    await crash.comes;
     await stateOf("ready");
     const edit = new vscode.WorkspaceEdit();
     edit.insert(document.uri, new vscode.Position(18, 0), "        loss.tolist()\n");
@@ -233,6 +234,52 @@ suite("in a trusted workspace of two folders", () => {
     );
   });
 
+  test("what was measured follows its line, and goes with it", async () => {
+    const script = uriOf(0, "job.py");
+    const { document } = await open(0, "job.py");
+    await diagnosticsOf(script, "before", (codes) => codes.includes(SYNC));
+    await vscode.commands.executeCommand("trainlint.loadEvidence", { path: uriOf(0, "probe.json").fsPath });
+    const row = document
+      .getText()
+      .split("\n")
+      .findIndex((line) => line.includes("loss.item()"));
+    await confirmedAt(script, row);
+    assert.deepEqual(await hintsOf(script), { [row]: "12.3 ms/step", [row + 1]: "0.1 ms/step" });
+
+    await change(script, (edit) => edit.insert(script, new vscode.Position(0, 0), "import os\n"));
+    await confirmedAt(script, row + 1);
+    assert.deepEqual(await hintsOf(script), { [row + 1]: "12.3 ms/step", [row + 2]: "0.1 ms/step" });
+
+    await change(script, (edit) => edit.insert(script, document.lineAt(row + 1).range.end, "  # changed"));
+    await unmeasuredAt(script, row + 1);
+    assert.deepEqual(await hintsOf(script), { [row + 2]: "0.1 ms/step" });
+
+    await open(0, "job.py");
+    await vscode.commands.executeCommand("undo");
+    await confirmedAt(script, row + 1);
+    assert.deepEqual(await hintsOf(script), { [row + 1]: "12.3 ms/step", [row + 2]: "0.1 ms/step" });
+    assert.ok(await document.save());
+    await confirmedAt(script, row + 1);
+  });
+
+  test("what was measured is of one file: not of its namesake in another folder, nor of the file under another name", async () => {
+    const namesake = uriOf(1, "job.py");
+    await open(1, "job.py");
+    const found = await diagnosticsOf(namesake, "of the namesake", (codes) => codes.includes(SYNC));
+    assert.ok(found.every(({ severity }) => severity !== vscode.DiagnosticSeverity.Error));
+    assert.deepEqual(await hintsOf(namesake), {});
+
+    const [script, renamed] = [uriOf(0, "job.py"), uriOf(0, "renamed.py")];
+    await open(0, "job.py");
+    await change(script, (edit) => edit.renameFile(script, renamed));
+    await open(0, "renamed.py");
+    const moved = await diagnosticsOf(renamed, "under the new name", (codes) => codes.includes(SYNC));
+    assert.ok(moved.every(({ severity }) => severity !== vscode.DiagnosticSeverity.Error));
+    assert.deepEqual(await hintsOf(renamed), {});
+    await diagnosticsOf(script, "under the old name", (codes) => codes.length === 0);
+    await vscode.commands.executeCommand("trainlint.clearProbeEvidence");
+  });
+
   test("the server stops while it is disabled", async () => {
     const settings = vscode.workspace.getConfiguration("trainlint");
     await settings.update("enable", false, vscode.ConfigurationTarget.Workspace);
@@ -243,6 +290,39 @@ suite("in a trusted workspace of two folders", () => {
     await diagnosticsOf(uriOf(1, "train.py"), "again", (codes) => codes.includes(SYNC));
   });
 });
+
+/** Wait until the wait for the device in a row is shown as confirmed. */
+async function confirmedAt(uri: vscode.Uri, row: number): Promise<void> {
+  const severe = (one: vscode.Diagnostic) => one.severity === vscode.DiagnosticSeverity.Error;
+  await eventually(`a confirmed finding in row ${row}`, () =>
+    ours(uri, SYNC, (one) => severe(one) && one.range.start.line === row),
+  );
+}
+
+async function unmeasuredAt(uri: vscode.Uri, row: number): Promise<void> {
+  const known = (one: vscode.Diagnostic) => one.severity === vscode.DiagnosticSeverity.Warning;
+  await eventually(`a finding in row ${row} that nobody measured`, () =>
+    ours(uri, SYNC, (one) => known(one) && one.range.start.line === row),
+  );
+}
+
+/** What stands at the ends of rows. */
+async function hintsOf(uri: vscode.Uri): Promise<Record<number, string>> {
+  const whole = new vscode.Range(0, 0, 100, 0);
+  const hints = await vscode.commands.executeCommand<vscode.InlayHint[]>("vscode.executeInlayHintProvider", uri, whole);
+  return Object.fromEntries(
+    hints.map(({ position, label }) => [
+      position.line,
+      typeof label === "string" ? label : label.map(({ value }) => value).join(""),
+    ]),
+  );
+}
+
+async function change(uri: vscode.Uri, describe: (edit: vscode.WorkspaceEdit) => void): Promise<void> {
+  const edit = new vscode.WorkspaceEdit();
+  describe(edit);
+  assert.ok(await vscode.workspace.applyEdit(edit), uri.toString());
+}
 
 function ours(
   uri: vscode.Uri,
