@@ -25,7 +25,7 @@ from judged_runs import (
 from trainlint.probe.measured import Measured
 from trainlint.probe.verdict import Status
 from trainlint.report.probe_changes import comparison_texts
-from trainlint.report.probe_compare import compare, script_of
+from trainlint.report.probe_compare import compare
 from trainlint.report.probe_conditions import Confirmed, Regression, fail_condition, outcome
 from trainlint.report.probe_result import ProbeResult
 from trainlint.report.probe_text import render_text
@@ -142,22 +142,6 @@ def test_other_arguments_without_a_count_of_samples_compare_no_throughput(desk: 
         at_speed(1.0, command=["python", "train.py", size], steps={"samples_per_s": None}) for size in ("8", "16")
     )
     assert compare(result_of(desk, one), result_of(desk, other)).rate is None
-
-
-@pytest.mark.parametrize(
-    ("command", "script"),
-    [
-        (["python", "train.py", "--x"], "train.py"),
-        (["/venv/bin/python3.11", "-u", "/home/me/job/train.py"], "train.py"),
-        (["torchrun", "--nproc-per-node", "2", "train.py"], "train.py"),
-        (["python", "-m", "torch.distributed.run", "-m", "job.train"], "job.train"),
-        (["python", "-m", "job.train", "data.pyx"], "job.train"),
-        (["./run"], "./run"),
-        ([], ""),
-    ],
-)
-def test_a_command_is_known_by_the_program_that_trains(command: list[str], script: str) -> None:
-    assert script_of(command) == script
 
 
 def test_verdicts_that_changed_are_found_again_after_lines_moved(desk: Desk) -> None:

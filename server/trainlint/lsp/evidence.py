@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trainlint.probe.command import may_run
 from trainlint.source.alignment import row_digests, rows_now
 
 if TYPE_CHECKING:
@@ -37,9 +38,8 @@ class FileEvidence:
         return rows_now(self.rows, row_digests(index))
 
     def is_of(self, entry: Path) -> bool:
-        """Whether the job ran an entry point; a command that names no script may have run any."""
-        scripts = {PurePath(word).name for word in self.result.command if word.endswith(".py")}
-        return not scripts or entry.name in scripts
+        """Whether the job ran an entry point."""
+        return may_run(self.result.command, entry)
 
 
 class Evidence:

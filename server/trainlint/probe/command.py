@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
+from pathlib import Path, PurePath
 
 _PYTHON = re.compile(r"python(\d+(\.\d+)*t?)?(\.exe)?|pypy\d*(\.exe)?", re.IGNORECASE)
 _OPTIONS_WITH_VALUE = "WX"
@@ -113,6 +113,30 @@ def script_of(command: Sequence[str], cwd: Path) -> Path | None:
         elif word.endswith(".py") and (cwd / word).is_file():
             return cwd / word
     return None
+
+
+def program_of(command: Sequence[str]) -> str:
+    """The name of the program that a command trains with, whatever starts it: of a script's file, or of a module."""
+    return next(iter([*_scripts_in(command), *_modules_in(command)[-1:], *command]), "")
+
+
+def may_run(command: Sequence[str], entry: Path) -> bool:
+    """Whether a command trains with a file; one that names neither script nor module may train with any."""
+    if scripts := _scripts_in(command):
+        return entry.name in scripts
+    name = entry.parent.name if entry.name == "__main__.py" else entry.stem
+    modules = _modules_in(command)
+    return not modules or modules[-1].rpartition(".")[2] == name
+
+
+def _scripts_in(command: Sequence[str]) -> list[str]:
+    """The names of the files of Python among the words of a command."""
+    return [PurePath(word).name for word in command if word.endswith(".py")]
+
+
+def _modules_in(command: Sequence[str]) -> list[str]:
+    """The modules that a command has interpreters run; the last is the job's own, those before are launchers."""
+    return [after for flag, after in pairwise(command) if flag == "-m"]
 
 
 def _end_of_options(command: Sequence[str]) -> int:

@@ -6,13 +6,14 @@ the step times of both runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from math import hypot, sqrt
 from pathlib import PurePath
 from statistics import fmean, stdev
 
+from trainlint.probe.command import program_of
 from trainlint.probe.measured import LineCost
 from trainlint.probe.thresholds import FINDING_COST
 from trainlint.probe.verdict import Status
@@ -119,7 +120,7 @@ def _obstacles(earlier: ProbeResult, now: ProbeResult) -> Iterator[str]:
         yield f"other number of cores: {after.cores}, before {before.cores}"
     if before.world_size != after.world_size:
         yield f"other world size: {after.world_size}, before {before.world_size}"
-    scripts = script_of(now.command), script_of(earlier.command)
+    scripts = program_of(now.command), program_of(earlier.command)
     if scripts[0] != scripts[1]:
         yield f"other command: {printable(scripts[0])}, before {printable(scripts[1])}"
     for result, which in ((earlier, "the earlier run"), (now, "this run")):
@@ -137,17 +138,8 @@ def _differences(earlier: ProbeResult, now: ProbeResult) -> Iterator[str]:
     for name, (old, new) in pairs.items():
         if old != new:
             yield printable(f"{name} {new or 'unknown'}, before {old or 'unknown'}")
-    if earlier.command != now.command and script_of(earlier.command) == script_of(now.command):
+    if earlier.command != now.command and program_of(earlier.command) == program_of(now.command):
         yield printable(f"arguments: {' '.join(now.command)}, before {' '.join(earlier.command)}")
-
-
-def script_of(command: Sequence[str]) -> str:
-    """The name of the program that a command trains with, whatever starts it."""
-    for word in command:
-        if word.endswith(".py"):
-            return PurePath(word).name
-    modules = [after for flag, after in pairwise(command) if flag == "-m"]
-    return modules[-1] if modules else " ".join(command[:1])
 
 
 def _rate(earlier: ProbeResult, now: ProbeResult) -> RateChange | None:
