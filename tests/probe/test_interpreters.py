@@ -208,8 +208,6 @@ def main():
     for step, (x,) in enumerate(DataLoader(TensorDataset(torch.randn(60, 4)), batch_size=1)):
         net(x).sum().backward(); optimizer.step()  # steps
         if step in (3, 20): monitoring.restart_events()
-        if step == 22: sys.settrace(lambda *_: None)
-        if step == 24: sys.settrace(None)
 main()
 monitoring.set_events(held[0], 0)
 print(lines)
@@ -228,7 +226,41 @@ def test_debuggers_and_coverage_see_what_they_would(version: str, held: tuple[st
     )
     assert job.streams == plain
     assert plain[0] == 0, plain[2]
-    assert evidence_of(job).ran[Line(tmp_path / "job.py", row_of(source, "steps"))] is True
+    # A job that takes the agent's own number has it.
+    ran = evidence_of(job).ran.get(Line(tmp_path / "job.py", row_of(source, "steps")))
+    assert ran is (None if "4" in held else True)
+
+
+TRACED = """
+import sys
+events = []
+def tracer(frame, event, argument):
+    if frame.f_code.co_filename == __file__: events.append((event, frame.f_lineno))
+    return tracer
+def called(step):
+    step += 1
+    return step
+def main():
+    net = torch.nn.Linear(4, 1); optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    for step, (x,) in enumerate(DataLoader(TensorDataset(torch.randn(60, 4)), batch_size=1)):
+        net(x).sum().backward(); optimizer.step()
+        if step in (3, 20, 50): sys.settrace(tracer)
+        called(step)
+        sys.settrace(None)
+main()
+print(events)
+"""
+
+
+@pytest.mark.parametrize("version", TELLS_LINES)
+def test_trace_functions_see_what_they_would(version: str, tmp_path: Path) -> None:
+    source, interpreter = BEGIN + TRACED, (python(version),)
+    plain = run_plain(tmp_path, source, python=interpreter)
+    job = run_job(
+        tmp_path, source, python=interpreter, watch=True, warmup=5, steps=20, profile=False, keep_running=True
+    )
+    assert job.streams == plain
+    assert plain[1].count("call") == 3
 
 
 HELD_BEFORE = """

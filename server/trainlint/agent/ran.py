@@ -11,6 +11,7 @@ Others may run unseen, and are said to be unwatched: in files that were loaded b
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
@@ -75,6 +76,8 @@ class _Watch:
         """Path and flagged rows by the file names in code objects."""
         self._codes: dict[int, CodeType] = {}
         """Code with flagged lines by its identity: code objects of the same content are equal."""
+        self._holds = False
+        """Whether the number of the tool is the watch's."""
         self._seen: set[tuple[str, int]] = set()
         self._complete: set[str] = set()
         """Paths of files whose own execution was seen."""
@@ -88,6 +91,8 @@ class _Watch:
         # That a process can watch is said before anything else, and of what file as it comes.
         self._agent.channel.note("watched", lines=[])
         monitoring.use_tool_id(tool, "trainlint")
+        self._holds = True
+        self._agent.replace(monitoring, "use_tool_id", _giving_way(self))
         starts, runs = _callbacks(self)
         monitoring.register_callback(tool, events.PY_START, starts)
         monitoring.register_callback(tool, events.PY_RESUME, starts)
@@ -99,6 +104,9 @@ class _Watch:
             self.meet(code)
 
     def stop(self) -> None:
+        if not self._holds:
+            return
+        self._holds = False
         monitoring, tool, events = self._monitoring, self._tool, self._monitoring.events
         monitoring.set_events(tool, 0)
         for code in self._codes.values():
@@ -107,6 +115,12 @@ class _Watch:
             monitoring.register_callback(tool, event, None)
         monitoring.free_tool_id(tool)
         self._codes.clear()
+
+    def gives_way(self, tool: object) -> None:
+        """The job asks for the number of a tool: it gets that of the watch, too."""
+        if self._holds and tool == self._tool:
+            self.stop()
+            self._agent.missing("lines", "the job took the means by which Python tells which lines run")
 
     def anew(self) -> None:
         """Have all lines tell of themselves once more."""
@@ -219,6 +233,26 @@ def _callbacks(watch: _Watch) -> tuple[Any, Any]:
         return switch_off
 
     return starts, runs
+
+
+def _giving_way(watch: _Watch) -> Any:
+    """`sys.monitoring.use_tool_id`, for which the watch's own number is free."""
+    agent, original = watch._agent, watch._monitoring.use_tool_id
+
+    @functools.wraps(original)
+    def use_tool_id(*args: Any, **kwargs: Any) -> Any:
+        try:
+            if agent.on and args:
+                watch.gives_way(args[0])
+        except Exception:
+            agent.fault("lines")
+        try:
+            return original(*args, **kwargs)
+        except BaseException as error:
+            error.__traceback__ = error.__traceback__.tb_next if error.__traceback__ is not None else None
+            raise
+
+    return use_tool_id
 
 
 def _frames() -> Iterator[FrameType]:
