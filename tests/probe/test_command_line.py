@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import jsonschema
+import psutil
 import pytest
 from tests.probe.gpu_driver import built
 from tests.probe.kineto_traces import GpuTrace
-from tests.probe.probe_program import PLAIN, Ran, job, probe, script
+from tests.probe.probe_program import PLAIN, Ran, job, line_of, probe, script
 
 from trainlint.report.probe_result import SHIPPED, ProbeResult, read_result, to_json
 
@@ -306,6 +309,54 @@ def test_a_trace_is_judged_with_the_code_that_made_it(tmp_path: Path) -> None:
     assert {Path(one.filename).name for one in valid(tmp_path / "result.json").findings} == {"job.py"}
 
 
+# ------------------------------------------------------------------------------------------------------ running jobs
+
+SAYS_STEPS = SLOW_DATA.replace("LAST_STEP", FOR_EVER).replace(
+    "        optimizer.step()\n", "        optimizer.step()\n        print(step, flush=True)\n"
+)
+
+
+@contextmanager
+def running(folder: Path, text: str) -> Iterator[subprocess.Popen[str]]:
+    script(folder, text)
+    process = subprocess.Popen(
+        [sys.executable, "job.py"], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8"
+    )
+    try:
+        assert line_of(process)
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_running_job_is_looked_at_and_left_alone(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    with running(tmp_path, SAYS_STEPS) as process:
+        before = psutil.Process(process.pid).environ(), Path(f"/proc/{process.pid}/maps").read_text("utf-8")
+        ran = probe(tmp_path, "--pid", str(process.pid), "--timeout", "3", "--output-file", "result.json")
+        assert (ran.status, ran.out, ran.said) == (0, "", [])
+        result = valid(tmp_path / "result.json")
+        assert {Path(line.filename).name for line in result.lines} == {"job.py"}
+        dearest = result.lines[0]
+        assert "time.sleep" in (tmp_path / "job.py").read_text("utf-8").splitlines()[dearest.row - 1]
+        assert dearest.share is not None and dearest.share > 0.5
+        assert dearest.ms_per_step is None
+        assert result.cpu.util_mean is not None and result.cpu.rss_peak_bytes is not None
+        assert {"steps", "agent", "kineto"} <= result.environment.missing.keys()
+        assert "start the job with trainlint probe" in result.environment.missing["agent"]
+        assert (result.steps.measured, result.steps.median_s, result.bottleneck.kind) == (0, None, "insufficient")
+        assert result.shares.data_wait is None
+        assert "start the job with trainlint probe" in " ".join(ran.err.split())
+        # It trains on as before, and nothing was loaded into it.
+        first = int(line_of(process))
+        assert int(line_of(process)) == first + 1
+        mapped = {line.split()[-1] for line in before[1].splitlines()}
+        after = {line.split()[-1] for line in Path(f"/proc/{process.pid}/maps").read_text("utf-8").splitlines()}
+        assert {name for name in after - mapped if ".so" in name} == set()
+        assert psutil.Process(process.pid).environ() == before[0]
+
+
 # -------------------------------------------------------------------------------------------------------------- GPUs
 
 GPUS = "gpus 2\nsample 0 80 40000 350000 1000000 1755 1000 1000 4 62.5 41 30\n" + (
@@ -342,3 +393,11 @@ def test_a_gpu_that_is_not_there_is_named(gpus: Mapping[str, str], tmp_path: Pat
     probe(tmp_path, "--gpu", "7", "--output-file", "result.json", "--", sys.executable, "job.py", env=gpus)
     missing = valid(tmp_path / "result.json").environment.missing
     assert any("7" in why for what, why in missing.items() if what.startswith("nvml")), missing
+
+
+def test_gpus_of_a_running_job_are_measured(gpus: Mapping[str, str], tmp_path: Path) -> None:
+    with running(tmp_path, "import time\nprint('x', flush=True)\ntime.sleep(1000)") as process:
+        words = ("--pid", str(process.pid), "--gpu", "1", "--timeout", "8", "--output-file", "result.json")
+        assert probe(tmp_path, *words, env=gpus).status == 0
+    (use,) = valid(tmp_path / "result.json").gpu
+    assert (use.index, use.util_mean, use.memory_peak_bytes) == (1, 0.2, 1000 << 20)

@@ -179,6 +179,7 @@ class LineCost(Model):
     interval_ms: tuple[float, float] | None = None
     """Where it rests on too few samples for a figure."""
     share: float | None
+    """Of the mean step; where no steps are known, as with --pid, of the time that its process was looked at."""
     calls_per_step: float | None
     in_workers: bool
     source: Literal["agent", "stacks", "kineto"]

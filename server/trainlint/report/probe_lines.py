@@ -52,7 +52,9 @@ def source_row(result: ProbeResult, filename: str, cell: int | None, row: int, v
 def line_cost(line: LineCost) -> str:
     """What the line costs at each step; an interval where there are few samples."""
     figure = line_figure(line)
-    return f"{figure} ms" if figure else "cost not measured"
+    if figure:
+        return f"{figure} ms"
+    return "cost not measured" if line.share is None else "steps not known"
 
 
 def line_figure(line: LineCost) -> str:

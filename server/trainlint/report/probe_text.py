@@ -175,7 +175,7 @@ def _ranks(page: _Page, result: ProbeResult) -> None:
 def _lines(page: _Page, result: ProbeResult) -> None:
     if not result.lines:
         return
-    page.heading("Dearest lines", " (per step)")
+    page.heading("Dearest lines", " (per step)" if result.steps.measured else "")
     for line in result.lines[: probe_lines.MOST_LINES]:
         cost = ", ".join(part for part in (probe_lines.line_cost(line), probe_lines.line_share(line)) if part)
         page.line(

@@ -20,6 +20,7 @@ from trainlint.probe.analysis import (
     traced,
     utilization,
 )
+from trainlint.probe.analysis.attached import attached_measured
 from trainlint.probe.analysis.core_waits import CoreWaits, wait_for_data_at_least, workers_of
 from trainlint.probe.analysis.diagnosis import Findings, diagnose
 from trainlint.probe.analysis.line_costs import copy_costs, dearest, line_cost, sync_costs
@@ -69,7 +70,8 @@ NO_TOKENS = (
 def analyse(recording: Recording) -> tuple[Measured, Evidence]:
     """What a recording shows, and the evidence for verdicts. What was not measured is None; `missing` says why."""
     analysis = _Analysis(Observed.of(recording), traced.traced(recording))
-    return analysis.measured(), analysis.evidence()
+    attached = recording.manifest.kind == "attach"
+    return attached_measured(analysis.observed) if attached else analysis.measured(), analysis.evidence()
 
 
 @dataclass(frozen=True)
@@ -188,8 +190,8 @@ class _Analysis:
 
     def measured(self) -> Measured:
         manifest = self.observed.recording.manifest
-        uses, gpu_missing = gpu.gpu_uses(self.observed)
-        machine, cpu_missing = cpu.cpu_use(self.observed)
+        uses, gpu_missing = gpu.gpu_uses(self.observed, gpu.training_spans(self.observed), "probe more steps")
+        machine, cpu_missing = cpu.cpu_use(self.observed.recording.system, self.observed.clean)
         costs = dearest(self._line_costs())
         missing = {**gpu_missing, **self.shares[1], **self.traced.missing, **dict(self._missing())}
         if cpu_missing is not None:
@@ -222,7 +224,7 @@ class _Analysis:
             ),
             overhead=overhead.overhead_of(self.observed),
             timeline=step_points(self.cycles),
-            gpu_timeline=gpu.gpu_points(self.observed),
+            gpu_timeline=gpu.gpu_points(self.observed, self.observed.clean),
             lines=costs,
         )
 

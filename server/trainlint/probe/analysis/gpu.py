@@ -19,9 +19,9 @@ from trainlint.probe.measured import Gpu, GpuPoint, GpuUse
 from trainlint.probe.recording import GpuDevice, GpuSample
 
 
-def gpu_uses(observed: Observed) -> tuple[list[GpuUse], dict[str, str]]:
-    """The use of each GPU of the job, and why figures are missing."""
-    spans = training_spans(observed)
+def gpu_uses(observed: Observed, spans: Spans, advice: str) -> tuple[list[GpuUse], dict[str, str]]:
+    """The use of each GPU of the job in some stretches of time, and why figures are missing; `advice` says what would
+    give more samples."""
     uses: list[GpuUse] = []
     missing: dict[str, str] = {}
     for device in _devices_of_job(observed):
@@ -30,8 +30,7 @@ def gpu_uses(observed: Observed) -> tuple[list[GpuUse], dict[str, str]]:
         covered = _covered(inside, spans)
         if covered < thresholds.SHORTEST_GPU_SAMPLING.value:
             missing[f"gpu.{device.index}"] = (
-                f"{covered:.1f} s of samples in training, {thresholds.SHORTEST_GPU_SAMPLING.text} are needed; "
-                "probe more steps"
+                f"{covered:.1f} s of samples in training, {thresholds.SHORTEST_GPU_SAMPLING.text} are needed; {advice}"
             )
             inside = []
         uses.append(_use(device, inside, spans))
@@ -49,9 +48,9 @@ def largest_fill(uses: Iterable[GpuUse], gpus: Iterable[Gpu]) -> float | None:
     return max(known, default=None)
 
 
-def gpu_points(observed: Observed) -> list[GpuPoint]:
-    """All samples of the job's GPUs since the first clean step, for plotting."""
-    origin = next((start for start, _ in observed.clean), None)
+def gpu_points(observed: Observed, spans: Spans) -> list[GpuPoint]:
+    """All samples of the job's GPUs since the first of these stretches of time began, for plotting."""
+    origin = next((start for start, _ in spans), None)
     indices = {device.uuid: device.index for device in _devices_of_job(observed)}
     if origin is None:
         return []

@@ -14,7 +14,7 @@ SHOWN_LINES = 200
 
 def dearest(costs: Iterable[LineCost]) -> list[LineCost]:
     """The dearest first; those whose cost is not known come last."""
-    return sorted(costs, key=lambda one: -(one.ms_per_step or 0.0))[:SHOWN_LINES]
+    return sorted(costs, key=lambda one: (-(one.ms_per_step or 0.0), -(one.share or 0.0)))[:SHOWN_LINES]
 
 
 def line_cost(

@@ -18,7 +18,7 @@ from trainlint.agent import records
 from trainlint.probe import thresholds
 from trainlint.probe.analysis.observed import Observed, line_of, number, own_code, whole
 from trainlint.probe.analysis.shares import WORKING_CALLS, call_type, student
-from trainlint.probe.analysis.steps import RankSteps
+from trainlint.probe.analysis.steps import RankSteps, Spans
 from trainlint.probe.evidence import Line, StackSamples, SyncCount, TimedCalls
 from trainlint.probe.recording import Frame, ProcessRecording, Record, Recording, StackLook, StackSample
 from trainlint.probe.traces.intervals import Span, overlap, total, union
@@ -162,6 +162,29 @@ def sampled_lines(observed: Observed) -> dict[Line, SampledLine]:
         for line, sampled in thread.lines(_seen(observed.recording, pids, list(spans[pid]))):
             known = found.get(line)
             if known is None or known.within.seconds_per_step < sampled.within.seconds_per_step:
+                found[line] = sampled
+    return found
+
+
+def looked_at_lines(observed: Observed, spans: Spans) -> dict[Line, SampledLine]:
+    """The lines of a job of which no steps are known, by the process that spends the most time in each; all the time
+    that it was looked at counts as one step."""
+    recording = observed.recording
+    code = _OwnCode(own_code(recording))
+    threads: dict[int, _Thread] = {}
+    for sample in sorted(recording.stack_samples, key=attrgetter("pid", "clock")):
+        if sample.thread == MAIN_THREAD:
+            stack = recording.stacks.get(sample.stack, ())
+            in_worker = any(frame.path.endswith(WORKER_ENTRY) for frame in stack)
+            threads.setdefault(sample.pid, _Thread(1, in_worker, code)).add(sample, stack)
+    found: dict[Line, SampledLine] = {}
+    for pid, thread in threads.items():
+        looks = [look for look in recording.stack_looks if look.pid == pid]
+        reads, failed = sum(look.reads for look in looks), sum(look.failed for look in looks)
+        whole = _Seen(spans.total, reads if looks else None, failed / (failed + reads) if failed else 0.0)
+        for line, sampled in thread.lines(whole):
+            known = found.get(line)
+            if known is None or known.itself_s < sampled.itself_s:
                 found[line] = sampled
     return found
 
