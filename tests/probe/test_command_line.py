@@ -341,6 +341,8 @@ def test_a_running_job_is_looked_at_and_left_alone(tmp_path: Path) -> None:
         dearest = result.lines[0]
         assert "time.sleep" in (tmp_path / "job.py").read_text("utf-8").splitlines()[dearest.row - 1]
         assert dearest.share is not None and dearest.share > 0.5
+        low, high = dearest.share_interval or (dearest.share, dearest.share)
+        assert 0 < low <= dearest.share <= high <= 1
         assert dearest.ms_per_step is None
         assert result.cpu.util_mean is not None and result.cpu.rss_peak_bytes is not None
         assert {"steps", "agent", "kineto"} <= result.environment.missing.keys()

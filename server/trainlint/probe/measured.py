@@ -180,6 +180,8 @@ class LineCost(Model):
     """Where it rests on too few samples for a figure."""
     share: float | None
     """Of the mean step; where no steps are known, as with --pid, of the time that its process was looked at."""
+    share_interval: tuple[float, float] | None = None
+    """Where no steps are known, and that rests on too few samples for a figure."""
     calls_per_step: float | None
     in_workers: bool
     source: Literal["agent", "stacks", "kineto"]

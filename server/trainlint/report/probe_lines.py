@@ -69,6 +69,9 @@ def line_share(line: LineCost) -> str:
     """That as a share of the step; empty where it is not known."""
     if line.share is None:
         return ""
+    if line.share_interval is not None:
+        low, high = map(percent, line.share_interval)
+        return low if low == high else f"{low} to {high}"
     return percent(line.share) if line.interval_ms is None else f"about {percent(line.share)}"
 
 

@@ -61,16 +61,18 @@ def looked_at(observed: Observed) -> Spans:
 
 
 def _line_costs(observed: Observed, spans: Spans) -> Iterator[LineCost]:
-    """A line with too few samples for a figure stands without one."""
     for line, sampled in looked_at_lines(observed, spans).items():
         if sampled.itself_s > 0:
-            exact = sampled.itself_interval_s is None
+            between = sampled.itself_interval_s
             yield LineCost(
                 filename=str(line.path),
                 row=line.row,
                 what=sampled.what,
                 ms_per_step=None,
-                share=min(1.0, sampled.itself_s / spans.total) if exact else None,
+                share=min(1.0, sampled.itself_s / spans.total),
+                share_interval=None
+                if between is None
+                else (between[0] / spans.total, min(1.0, between[1] / spans.total)),
                 calls_per_step=None,
                 in_workers=sampled.within.in_workers,
                 source=Source.STACKS.value,
