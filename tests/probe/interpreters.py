@@ -59,7 +59,8 @@ def make(version: str, interpreter: Path, torch: str) -> None:
     subprocess.run([interpreter, "-m", "venv", place], check=True)
     _install(version, "--no-deps", f"torch=={torch}")
     needed = _requirements(version)
-    _install(version, *(one for one in needed if not one.startswith((*OF_DEVICES, *NOT_NEEDED))))
+    # Without numpy, torch warns as it is imported.
+    _install(version, "numpy", *(one for one in needed if not one.startswith((*OF_DEVICES, *NOT_NEEDED))))
 
 
 def _link_devices(versions: list[str], torch: str) -> None:
