@@ -161,11 +161,14 @@ WORKER: dict[str, tuple[float, float, str]] = {
 def test_a_wait_for_data_that_waits_for_cores_explain_is_not_sure(case: str, tmp_path: Path) -> None:
     cpu, waits, kind = WORKER[case]
     process = made.rank(workers=1, queue=0.0, seconds={**made.SECONDS, "N": 0.040})
-    start = process.clock
+    start, waited = process.clock, 0.0
     process.phase(records.CLEAN)
     for _ in range(41):
-        process.record(records.CORE_WAIT, process.clock, value=(process.clock - start) * 0.3)
-        process.step("N f B Oadam")
+        process.step("N")
+        process.record(records.CORE_WAIT, process.clock, value=waited)
+        process.step("f B Oadam")
+        waited += 0.029
+        process.record(records.CORE_WAIT, process.clock, value=waited)
     worker = made.worker(process)
     samples = [
         SystemSample(
@@ -177,6 +180,19 @@ def test_a_wait_for_data_that_waits_for_cores_explain_is_not_sure(case: str, tmp
     ]
     run, _ = analyse(made.write(tmp_path, process, worker, system=samples))
     assert run.bottleneck.kind == kind, run.bottleneck.why
+
+
+def test_a_thread_that_waits_for_its_core_with_a_batch_at_hand_does_not_wait_for_data(tmp_path: Path) -> None:
+    process = made.rank(workers=1, queue=1.0, seconds={**made.SECONDS, "N": 0.040})
+    process.phase(records.CLEAN)
+    waited = 0.0
+    for _ in range(41):
+        process.record(records.CORE_WAIT, process.clock, value=waited)
+        process.step("N")
+        waited += 0.039
+        process.record(records.CORE_WAIT, process.clock, value=waited)
+        process.step("f B Oadam")
+    assert analyse(made.write(tmp_path, process))[0].bottleneck.kind == "compute"
 
 
 def test_steps_that_differ_leave_the_bottleneck_open(tmp_path: Path) -> None:

@@ -46,6 +46,8 @@ class Agent:
         """Called once the process trains, before its first backward pass or after its first update."""
         self.at_batches: list[Callable[[bool], None]] = []
         """Called before a batch is asked for, with whether gradients are enabled."""
+        self.after_batches: list[Callable[[], None]] = []
+        """Called once a batch has come, or an iterator has ended."""
         self.at_backward: list[Callable[[], None]] = []
         """Called before a backward pass."""
         self.after_backward: list[Callable[[], None]] = []

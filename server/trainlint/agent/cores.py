@@ -1,7 +1,7 @@
 """How long the training thread was ready to run and waited for a core, which is no time of its own work.
 
-The kernel counts it from the thread's start. It is noted at the boundaries of steps and around backward passes, so that
-the analysis can tell what of each was such a wait.
+The kernel counts it from the thread's start. It is noted around batches and backward passes, so that the
+analysis can tell what of each was such a wait.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ def install(agent: Agent) -> None:
             return  # the job has used up its descriptors
         agent.record(records.CORE_WAIT, time.perf_counter(), value=waited_s)
 
-    agent.at_boundaries.append(note)
+    agent.at_batches.append(lambda gradients: note())
+    agent.after_batches.append(note)
     agent.at_backward.append(note)
     agent.after_backward.append(note)
 

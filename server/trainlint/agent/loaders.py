@@ -124,6 +124,8 @@ class Batches:
             flags |= records.LAST
         name = agent.channel.name(iteration.loader)
         agent.record(records.BATCH, start, end - start, ready, name, flags)
+        for call in agent.after_batches:
+            call()
         if error is None:
             epoch = iteration.epoch if first else 0
             batches.look_at(agent, frame.f_locals.get("data"), name, epoch, gradients, self._padding.id)

@@ -126,17 +126,23 @@ class _Analysis:
 
     @cached_property
     def explained_wait(self) -> float:
-        """The share of the step that is a wait for data because loader workers waited for a core."""
+        """The share of the step that is a wait for data because the thread or its workers waited for a core."""
         interval = spread(self.cycles, DATA)
         return max(0.0, interval[0] - self._wait_for_data_at_least(interval[0])) if interval is not None else 0.0
 
     def _wait_for_data_at_least(self, least: float) -> float:
         steps, loader, share = self.shown, self.loader, self.shares[0].data_wait
         workers = workers_of(self.observed, steps) if steps is not None else None
+        elsewhere = self.core_wait_share or 0.0
+        if steps is not None and steps.regular and share is not None and loader is not None and loader.workers > 0:
+            # Without workers the training thread makes the batch, and waits for its core as it does elsewhere.
+            batches = [(one.start, one.end) for one in steps.timed(records.BATCH, regular_only=True)]
+            own = CoreWaits(steps).within(batches) / sum(cycle.duration for cycle in steps.regular)
+            least, elsewhere = max(0.0, least - own), max(0.0, elsewhere - own)
         if workers is None or loader is None or loader.workers == 0 or share is None:
             return least
         cores = self.observed.recording.manifest.cores
-        return wait_for_data_at_least(least, share, self.core_wait_share or 0.0, workers, loader.workers, max(1, cores))
+        return wait_for_data_at_least(least, share, elsewhere, workers, loader.workers, max(1, cores))
 
     @cached_property
     def core_wait_share(self) -> float | None:

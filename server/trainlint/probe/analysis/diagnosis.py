@@ -45,7 +45,7 @@ class Findings:
     core_wait_share: float | None = None
     """Of the steps, in which the training thread waited for a core."""
     explained_wait: float = 0.0
-    """Of the steps, a wait for data because loader workers waited for a core."""
+    """Of the steps, a wait for data because the training thread or the loader's workers waited for a core."""
     fewest: Threshold = thresholds.FEWEST_STEPS
     """How many steps a diagnosis needs."""
 
@@ -186,9 +186,7 @@ def _about_doubts(found: Findings) -> Iterator[str]:
             yield f"{what}: {percent(share)} of the step, {between}, so about the threshold of {bound.text}"
     bound = thresholds.CORE_WAIT
     if found.explained_wait >= bound.value:
-        explained = (
-            f"{percent(found.explained_wait)} of the step is a wait for data because its workers waited for a core"
-        )
+        explained = f"{percent(found.explained_wait)} of the step is a wait for data that waits for a core explain"
         yield f"{explained} (threshold {bound.text}): measure again while nothing else runs"
     waits = found.core_wait_share
     if waits is not None and waits >= bound.value:
