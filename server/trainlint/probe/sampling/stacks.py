@@ -19,8 +19,9 @@ from trainlint.probe.sampling.targets import MOST_AT_ONCE, Target, chosen, noted
 INTERVAL_S, LONGEST_INTERVAL_S = 0.1, 0.25
 CORE_SHARE = 0.025
 """Of one core, for all of py-spy; rates follow from what a sample turns out to cost."""
-IDLE_PART, LARGEST_CORE_SHARE = 0.25, 0.10
-"""Where cores are idle beside the job, py-spy may take this part of what they leave, up to this share of one core."""
+IDLE_PART, LARGEST_CORE_SHARE = 0.25, 0.035
+"""Where cores are idle beside the job, py-spy may take this part of what they leave, up to this share of one core: all
+processes of the probe together stay below a twentieth of one."""
 LIKELY_COST_S = 0.6e-3
 """CPU time of a sample until one is measured: that of a rank with 4 threads and a stack of 10 calls, by py-spy 0.4.3.
 It grows with both."""
