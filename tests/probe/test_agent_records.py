@@ -147,6 +147,26 @@ def test_parts_of_a_data_set_are_told_apart(tmp_path: Path) -> None:
     assert not any("part" in note for note in whole)
 
 
+COMPILES_AT_EACH_STEP = """
+import torch
+torch._dynamo.config.recompile_limit = 64
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+loss_of = torch.compile(lambda out, step: out.mean() if step else out.sum(), backend="eager")
+for step in range(1, 40):
+    optimizer.zero_grad()
+    loss_of(model(torch.ones(2, 4)), str(step)).backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("profile", [True, False])
+def test_compilations_are_counted_in_all_clean_steps_with_and_without_a_profiler(profile: bool, tmp_path: Path) -> None:
+    rank = run_job(tmp_path, COMPILES_AT_EACH_STEP, steps=10, warmup=3, profile=profile, profile_steps=1).rank
+    counted = [int(str(note["end"])) - int(str(note["start"])) for note in rank.noted("recompilations")]
+    assert counted == ([8, 2] if profile else [10])
+
+
 def test_records_outlive_a_kill(tmp_path: Path) -> None:
     job = run_job(tmp_path, SCRIPT, "", "--kill", warmup=5, steps=40)
     assert job.code == -signal.SIGKILL

@@ -80,19 +80,18 @@ class Phases:
             return
         if self.phase == records.WINDOW and self.window is not None:
             self.window()
-        while self._in_phase >= self._lengths[self.phase]:
-            if self.phase == records.AFTER:
+        if self._in_phase >= self._lengths[self.phase]:
+            # A phase without steps is never entered: what ends with the one before has yet to be noted.
+            later = [phase for phase in (records.WINDOW, records.AFTER) if phase > self.phase and self._lengths[phase]]
+            if not later:
                 self._finish()
                 return
-            self._enter(self.phase + 1)
-            if self.phase == records.WINDOW and self._lengths[self.phase] and self.window is not None:
+            self._enter(later[0])
+            if self.phase == records.WINDOW and self.window is not None:
                 self.window()
 
     def _enter(self, phase: int) -> None:
         agent = self._agent
-        if phase != records.DETACHED and not self._lengths[phase]:
-            self.phase, self._in_phase = phase, 0
-            return
         for call in agent.at_phases:
             call(phase)
         self.phase, self._in_phase = phase, 0

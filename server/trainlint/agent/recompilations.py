@@ -14,11 +14,10 @@ def install(agent: Agent) -> None:
 
     def at_phase(begins: int) -> None:
         nonlocal start
-        if begins == records.CLEAN:
-            start = _compiled()
-        elif agent.phases.phase == records.CLEAN and _counters() is not None:
+        if agent.phases.phase in (records.CLEAN, records.AFTER) and _counters() is not None:
             breaks = sum(_counters().get("graph_break", {}).values())
             agent.channel.note("recompilations", start=start, end=_compiled(), graph_breaks=breaks)
+        start = _compiled()
 
     agent.at_phases.append(at_phase)
 

@@ -97,7 +97,7 @@ NOTES = {
     "environment": "variables (those that rules speak about; an unset one stands with an empty value)",
     "files": "paths of the source files that the process has loaded",
     "trace": "path of a Kineto trace, steps (profiled), stack_steps, path of the trace with stacks",
-    "recompilations": "start, end (their count at the start and at the end of the clean steps), graph_breaks",
+    "recompilations": "start, end (their count at the start and at the end of a stretch of clean steps), graph_breaks",
     "watched": "lines (PATH:ROW) of a file that the process executes, whose runs it records; a process that can watch "
     "says so first, with none",
     "unwatched": "lines (PATH:ROW) that may run unseen",

@@ -424,9 +424,11 @@ class _Analysis:
     def _recompilations(self) -> int | None:
         """In the clean steps, on the rank that compiled the most."""
         counts = [
-            end - start
+            [
+                end - start
+                for note in steps.process.noted("recompilations")
+                if (start := whole(note.get("start"))) is not None and (end := whole(note.get("end"))) is not None
+            ]
             for steps in self.observed.timed
-            for note in steps.process.noted("recompilations")
-            if (start := whole(note.get("start"))) is not None and (end := whole(note.get("end"))) is not None
         ]
-        return max(counts, default=None)
+        return max((sum(noted) for noted in counts if noted), default=None)
