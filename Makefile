@@ -21,6 +21,9 @@ LABELS ?= ../shared/corpus
 # Platforms to build the editor extension for: linux-x64, linux-arm64, darwin-arm64, win32-x64, ...
 TARGETS := linux-x64
 
+# The interpreters, other than that of the environment, in which the probe's agent is tried: those of them that are here.
+INTERPRETERS ?= 3.10 3.12 3.13
+
 # Processes that run tests: more than two processors, since half of the time a test waits for a job or an editor.
 WORKERS ?= 3
 
@@ -55,7 +58,7 @@ test-harmless: $(VENV)/.stamp-test ## hold jobs under the probe against plain ru
 
 .PHONY: test-interpreters
 test-interpreters: $(VENV)/.stamp-test ## try the probe's agent in the other interpreters that are here
-	$(BIN)/python -m tests.probe.interpreters $(TORCH)
+	$(BIN)/python -m tests.probe.interpreters $(TORCH) $(INTERPRETERS)
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal tests/probe/test_interpreters.py
 
 .PHONY: vsix

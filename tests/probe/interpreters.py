@@ -1,7 +1,7 @@
 """Environments with torch for other interpreters than the one that runs the tests: `make test-interpreters` makes them.
 
-`python -m tests.probe.interpreters TORCH` makes those that can be had below `build/interpreters`, with that release of
-torch. The libraries of GPUs, most of what pip installs with it on Linux, are the same files for every interpreter and
+`python -m tests.probe.interpreters TORCH [VERSION...]` makes those that can be had below `build/interpreters`, with that
+release of torch. The libraries of GPUs, most of what pip installs with it on Linux, are the same files for every interpreter and
 are installed once.
 """
 
@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -107,8 +107,8 @@ def _says(python: Path, code: str) -> str | None:
     return done.stdout if done.returncode == 0 else None
 
 
-def _main(torch: str) -> Iterator[str]:
-    found = {version: interpreter(version) for version in TRIED}
+def _main(torch: str, versions: Sequence[str]) -> Iterator[str]:
+    found = {version: interpreter(version) for version in versions or TRIED}
     for version in (version for version, python in found.items() if python is None):
         yield f"Python {version} is not here, and is not tried"
     there = {version: python for version, python in found.items() if python is not None}
@@ -122,5 +122,5 @@ def _main(torch: str) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    for line in _main(sys.argv[1]):
+    for line in _main(sys.argv[1], sys.argv[2:]):
         print(line, file=sys.stderr)
