@@ -1,8 +1,8 @@
 """Environments with torch for other interpreters than the one that runs the tests: `make test-interpreters` makes them.
 
-`python -m tests.probe.interpreters TORCH [VERSION...]` makes those that can be had below `build/interpreters`, with that
-release of torch. The libraries of GPUs, most of what pip installs with it on Linux, are the same files for every interpreter and
-are installed once.
+`python -m tests.probe.interpreters TORCH [VERSION...]` makes those that can be had below `build/interpreters`, with
+that release of torch. The libraries of GPUs, most of what pip installs with it on Linux, are the same files for every
+interpreter and are installed once.
 """
 
 from __future__ import annotations
