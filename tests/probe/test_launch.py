@@ -197,7 +197,7 @@ def test_a_job_that_ends_by_itself(how: str, runs_on: bool, tmp_path: Path) -> N
 
 
 STEPS_AND_SAYS = """
-import time
+import os, time
 steps = 0
 def train():
     global steps
@@ -210,7 +210,7 @@ def train():
             steps += 1
             time.sleep(0.02)
     finally:
-        print("cleaned up after", steps, flush=True)
+        os.write(1, f"cleaned up after {steps}\\n".encode())  # whole, though other ranks write as well
 """
 ONE_RANK = "import torch\nmodel = torch.nn.Linear(4, 2)\n"
 RANKS = """\
@@ -219,7 +219,7 @@ import torch
 import torch.distributed as dist
 dist.init_process_group("gloo")
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 2))
-atexit.register(lambda: print("at exit", flush=True))
+atexit.register(lambda: os.write(1, b"at exit\\n"))
 """
 OPTIMIZER = """\
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
