@@ -155,6 +155,20 @@ def test_the_innermost_own_line_has_the_time_and_the_lines_that_call_it_hold_it(
     assert evidence.stacks[line(60)].seconds_per_step == pytest.approx(0.068, rel=0.05)
 
 
+def test_what_the_agent_does_between_steps_is_no_cost_of_the_line_that_it_was_called_from(tmp_path: Path) -> None:
+    process = made.rank()
+    start = process.clock
+    process.train("N f B Oadam", warmup=0, clean=50)
+    agent = tmp_path / "agent"
+    changing = frames((str(agent / "evaluation.py"), 45), (str(agent / "phases.py"), 97), (TRAIN, 19))
+    table = [StackTable(id=1, frames=changing), StackTable(id=2, frames=frames((TRAIN, 12)))]
+    samples = list(sampled(process, start, process.clock, [1, 2], 0.01))
+    look = StackLook(clock=start, pid=process.pid, duration_s=process.clock - start, reads=len(samples), failed=0)
+    run, evidence = analyse(made.write(tmp_path, process, stacks=[*table, *samples, look]))
+    assert set(evidence.stacks) == {line(12)}
+    assert cost(run, 12, "stack").ms_per_step == pytest.approx(68.0, rel=0.05)
+
+
 def test_samples_outside_the_clean_steps_and_of_other_threads_do_not_count(tmp_path: Path) -> None:
     process = made.rank()
     process.train("N f B Oadam", warmup=10, clean=20)

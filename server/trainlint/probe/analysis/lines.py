@@ -16,7 +16,7 @@ from typing import Literal, TypeVar
 
 from trainlint.agent import records
 from trainlint.probe import thresholds
-from trainlint.probe.analysis.observed import Observed, line_of, number, own_code, whole
+from trainlint.probe.analysis.observed import Observed, agent_folders, line_of, number, own_code, whole
 from trainlint.probe.analysis.shares import WORKING_CALLS, call_type, student
 from trainlint.probe.analysis.steps import RankSteps, Spans
 from trainlint.probe.evidence import Line, StackSamples, SyncCount, TimedCalls
@@ -148,10 +148,13 @@ def sampled_lines(observed: Observed) -> dict[Line, SampledLine]:
     owners = {pid: steps for pid, steps in observed.workers.items() if steps.cycles}
     spans = {steps.process.pid: observed.clean_spans(steps) for steps in observed.timed}
     code = _OwnCode(own_code(observed.recording))
+    between_steps = _agent_between_steps(observed.recording)
     threads: dict[tuple[int, bool], _Thread] = {}
     for sample in sorted(observed.recording.stack_samples, key=attrgetter("pid", "clock")):
         steps = ranks.get(sample.pid) or owners.get(sample.pid)
         if steps is None or sample.thread != MAIN_THREAD or sample.clock not in spans[steps.process.pid]:
+            continue
+        if sample.stack in between_steps:
             continue
         in_workers = sample.pid not in ranks
         thread = threads.setdefault((steps.process.pid, in_workers), _Thread(len(steps.cycles), in_workers, code))
@@ -164,6 +167,14 @@ def sampled_lines(observed: Observed) -> dict[Line, SampledLine]:
             if known is None or known.within.seconds_per_step < sampled.within.seconds_per_step:
                 found[line] = sampled
     return found
+
+
+def _agent_between_steps(recording: Recording) -> Set[int]:
+    """The stacks in which the agent changes its phase or obeys the probe, at the end of a step that is not timed. A
+    stack counts until the next read, which on a busy machine comes late: in a clean step, to whose lines it is nothing.
+    """
+    phases = {str(folder / "phases.py") for folder in agent_folders(recording)}
+    return {number for number, stack in recording.stacks.items() if any(frame.path in phases for frame in stack)}
 
 
 def looked_at_lines(observed: Observed, spans: Spans) -> dict[Line, SampledLine]:

@@ -93,10 +93,14 @@ def _ancestor(pid: int, parents: Mapping[int, int | None], ranks: Mapping[int, R
 
 
 def own_code(recording: Recording) -> JobCode:
-    """What the job's own code is: not the agent, which lay in the recording's folder when the job ran."""
-    manifest = recording.manifest
-    folders = {recording.folder.absolute(), Path(manifest.folder or recording.folder).absolute()}
-    return JobCode([Path(manifest.cwd)], [folder / "agent" for folder in folders])
+    """What the job's own code is: not the agent."""
+    return JobCode([Path(recording.manifest.cwd)], agent_folders(recording))
+
+
+def agent_folders(recording: Recording) -> list[Path]:
+    """Where the agent lies: in the recording, which may have been in another folder when the job ran."""
+    folders = {recording.folder.absolute(), Path(recording.manifest.folder or recording.folder).absolute()}
+    return [folder / "agent" for folder in folders]
 
 
 def number(value: object) -> float | None:
