@@ -251,5 +251,5 @@ def _dearest_lines(found: Findings, kinds: tuple[str, ...]) -> Iterator[str]:
     costly = [line for line in found.lines if line.what in kinds and line.ms_per_step]
     dearest = next((line for line in costly if line.in_workers), next(iter(costly), None))
     if dearest is not None:
-        where = "of worker time" if dearest.in_workers else "of the step"
-        yield f"Look at {dearest.filename}:{dearest.row}: {dearest.ms_per_step:.3g} ms {where} per step"
+        where = " of worker time" if dearest.in_workers else ""
+        yield f"Look at {dearest.filename}:{dearest.row}: {dearest.ms_per_step:.3g} ms{where} per step"
