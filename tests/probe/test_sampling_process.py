@@ -187,6 +187,26 @@ def test_a_program_without_python_and_without_a_gpu_is_nothing_to_look_at(tmp_pa
             process.kill()
 
 
+LOOKS = """
+from pathlib import Path
+from sys import argv
+from trainlint.probe import attach, recording
+attach.run(int(argv[1]), Path(argv[2]), recording.Options(), duration_s=2)
+"""
+
+
+@pytest.mark.parametrize("beside", [True, False], ids=["with a program", "alone"])
+def test_the_probe_is_no_part_of_the_shell_that_it_was_typed_into(beside: bool, tmp_path: Path) -> None:
+    program = f"{sys.executable} -c 'while True: pass' & echo $!; sleep 1; " if beside else ""
+    typed = f"{program}{sys.executable} -c '{LOOKS}' $$ {tmp_path}; kill %1"
+    done = subprocess.run(["bash", "-c", f"set -m; {typed}"], capture_output=True, text=True, timeout=60)
+    if beside:
+        seen = recording.read(tmp_path)
+        assert {one.pid for one in seen.stack_samples} == {int(done.stdout)}
+    else:
+        assert "is no Python program, nor has it started one" in done.stderr
+
+
 def test_what_py_spy_may_not_read_is_refused_at_once(
     job: subprocess.Popen[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -123,11 +123,12 @@ def _require_sight(pid: int) -> None:
     import psutil
 
     from trainlint.probe.sampling.driver import NvmlUnavailableError, open_library
+    from trainlint.probe.sampling.job import tree
     from trainlint.probe.sampling.targets import is_python
 
     job = psutil.Process(pid)
     try:
-        python = [process.pid for process in (job, *job.children(recursive=True)) if is_python(process)]
+        python = [process.pid for process in tree(pid) if is_python(process)]
         reason = first_look(python[0]) if python else f"process {pid} is no Python program, nor has it started one"
     except PySpyUnavailableError as error:
         reason = str(error)

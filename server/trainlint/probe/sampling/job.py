@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -91,8 +92,7 @@ class Job:
     def _living(self) -> Iterator[psutil.Process]:
         found: dict[int, psutil.Process] = {}
         with suppress(psutil.Error):
-            job = found[self.pid] = psutil.Process(self.pid)
-            found.update((child.pid, child) for child in job.children(recursive=True))
+            found.update((process.pid, process) for process in tree(self.pid))
         for pid in (self._extra | self.noted.keys()) - found.keys():
             with suppress(psutil.Error):
                 found[pid] = psutil.Process(pid)
@@ -100,6 +100,23 @@ class Job:
             with suppress(psutil.Error):
                 if process.status() != psutil.STATUS_ZOMBIE:
                     yield process
+
+
+def tree(pid: int) -> list[psutil.Process]:
+    """A process and all that it has started, itself or through others: without the probe, if that is among them, as it
+    is where somebody looks at the shell that it was typed into.
+
+    Raises:
+        psutil.Error: the process is not there, or may not be looked at.
+    """
+    job = psutil.Process(pid)
+    started = {process.pid: process for process in job.children(recursive=True)}
+    # The samplers are a process of their own, which the probe has started.
+    probe = next((started[own] for own in (os.getppid(), os.getpid()) if own in started), None)
+    if probe is not None:
+        for process in (probe, *probe.children(recursive=True)):
+            started.pop(process.pid, None)
+    return [job, *started.values()]
 
 
 def _read(noted: Noted) -> None:
