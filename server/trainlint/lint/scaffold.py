@@ -34,7 +34,9 @@ from collections.abc import Iterator
 from trainlint.fixes.recipe import Applicability, Fix, RemoveStatement
 from trainlint.lint.finding import Family, Finding, Severity
 from trainlint.lint.rule import Rule, invalid, quote, valid
-from trainlint.probe.evidence import Evidence, Verdict, judge_calls
+from trainlint.probe.evidence import Evidence
+from trainlint.probe.judges import judge_calls
+from trainlint.probe.verdict import Verdict
 from trainlint.semantics.project import Project
 from trainlint.semantics.vocabulary import GuardKind
 
