@@ -22,6 +22,7 @@ from .lines import UserLines, library_folders
 from .phases import Phases
 from .releases import why_not
 from .steps import Steps
+from .working import Working
 
 
 class Agent:
@@ -38,7 +39,7 @@ class Agent:
         self.at_boundaries: list[Callable[[], None]] = []
         """Called at each step boundary, in the training thread."""
         self.look = looking(self.torch)
-        """Called with None while the agent works, and then with what it returned."""
+        """Called with None where Dynamo is not to look at frames, and then with what it returned."""
         self.before_compilers: list[Callable[[], None]] = []
         self.with_compilers: list[Callable[[], None]] = []
         """Called before and after Dynamo is loaded."""
@@ -150,23 +151,30 @@ class Agent:
         while self._undo:
             try:
                 self._undo.pop()()
-            except Exception:
-                self._say_fault("undo")
+            except Exception as error:
+                self._say_fault("undo", error)
 
-    def fault(self, where: str) -> None:
-        """Turn the agent off for the exception that is being handled."""
+    def working(self, where: str) -> Working:
+        """What the agent's work in a hook is done inside of."""
+        return Working(self, where)
+
+    def fault(self, where: str, error: BaseException) -> None:
+        """Turn the agent off for an exception."""
         if not self.on:
             return
-        self._say_fault(where)
-        self.remove_hooks()
+        self.on = False
+        self._say_fault(where, error)
         try:
+            self.remove_hooks()
             self.phases.say(off=True)
         except Exception:
             return
 
-    def _say_fault(self, where: str) -> None:
+    def _say_fault(self, where: str, error: BaseException) -> None:
         try:
-            self.channel.note("fault", where=where, traceback=traceback.format_exc())
+            self.channel.note(
+                "fault", where=where, traceback="".join(traceback.format_exception(None, error, error.__traceback__))
+            )
         except Exception:
             return
 
@@ -179,8 +187,8 @@ class Agent:
             self._begin_process()
             for call in self.at_forks:
                 call()
-        except Exception:
-            self.fault("fork")
+        except Exception as error:
+            self.fault("fork", error)
 
     def _describe(self) -> dict[str, object]:
         return {
@@ -238,5 +246,5 @@ def begin(folder: str, cwd: str) -> None:
             agent.missing("steps", reason)
             return
         hooks.install(agent)
-    except Exception:
-        agent.fault("start")
+    except Exception as error:
+        agent.fault("start", error)

@@ -11,7 +11,7 @@ import gc
 import hashlib
 import time
 from array import array
-from collections.abc import Mapping
+from collections import UserDict
 from typing import Any
 
 from . import records
@@ -49,8 +49,8 @@ def look_at(agent: Agent, batch: Any, loader: int, epoch: int, gradients: bool, 
         # A one is a single byte of 1 in every type of whole numbers.
         real = _content(mask, DIGESTED_BYTES << 4).count(1)
         agent.record(records.TOKENS, time.perf_counter(), float(mask.numel()), float(real))
-    elif padding is not None and isinstance(batch, Mapping) and not any(name in batch for name in MASKS):
-        ids: Any = batch.get(IDS) if IDS in batch else None
+    elif padding is not None and not any(name in _held(batch) for name in MASKS):
+        ids: Any = _held(batch).get(IDS)
         if _is_counted(agent, ids):
             real = ids.numel() - array("q", _content(ids, IDS_AT_MOST * 8)).count(padding)
             agent.record(records.TOKENS, time.perf_counter(), float(ids.numel()), float(real))
@@ -72,14 +72,20 @@ def _padding_id(torch: Any) -> int | None:
 
 def _mask(agent: Agent, batch: Any) -> Any | None:
     """The attention mask of a batch, where it can be counted without any operation of torch."""
-    if not isinstance(batch, Mapping):
-        return None
+    held = _held(batch)
     for name in MASKS:
-        mask: Any = batch.get(name) if name in batch else None
+        mask: Any = held.get(name)
         if type(mask) is agent.torch.Tensor and mask.device.type == "cpu" and mask.dim() == 2:
             counted = not mask.is_floating_point() and not mask.is_complex() and mask.is_contiguous()
             return mask if counted and mask.numel() * mask.element_size() <= DIGESTED_BYTES << 4 else None
     return None
+
+
+def _held(batch: Any) -> dict[Any, Any]:
+    """What a mapping holds; nothing where that takes code of the job's own."""
+    if not isinstance(batch, dict) and isinstance(batch, UserDict):
+        batch = vars(batch).get("data")
+    return dict.copy(batch) if isinstance(batch, dict) else {}
 
 
 def _digest(agent: Agent, batch: Any) -> str:
@@ -104,10 +110,10 @@ def _tensors(agent: Agent, value: Any, depth: int) -> list[Any]:
         return [value] if value.device.type == "cpu" else []
     if depth >= DEEPEST:
         return []
-    if isinstance(value, Mapping):
-        values = list(value.values())
-    elif isinstance(value, (list, tuple)):
-        values = list(value)
+    if isinstance(value, list):
+        values = list(list.__iter__(value))
+    elif isinstance(value, tuple):
+        values = list(tuple.__iter__(value))
     else:
-        return []
+        values = list(_held(value).values())
     return [tensor for one in values for tensor in _tensors(agent, one, depth + 1)]

@@ -1,5 +1,9 @@
 """Calls that stall the host, timed by the line that makes them: print, logging, trackers, saving, waiting for devices.
 
+A job may hold any function by itself, and pickle what holds it, which takes that the function of that name is the same
+one. So nothing is replaced that is called by a public name of a module, but what is called by it, and methods of
+classes. `print` alone has nothing below it; what takes its place is pickled as `print` is.
+
 While code is compiled, `print` has to be Python's own: a function in its place would be traced. It is put back for each
 compilation, and left so once code that prints was compiled, since such code remembers which `print` it was made for.
 """
@@ -7,6 +11,8 @@ compilation, and left so once code that prints was compiled, since such code rem
 from __future__ import annotations
 
 import builtins
+import copyreg
+import functools
 import logging
 import sys
 import time
@@ -31,19 +37,20 @@ TRACKERS = (
         "SummaryWriter",
         ("add_scalar", "add_scalars", "add_histogram", "add_image", "add_images", "add_figure", "add_text", "flush"),
     ),
-    ("mlflow", "", ("log_metric", "log_metrics", "log_param", "log_params", "log_artifact")),
+    ("mlflow.tracking.client", "MlflowClient", ("log_metric", "log_batch", "log_param", "log_artifact")),
     ("comet_ml", "Experiment", ("log_metric", "log_metrics", "log_image", "log_histogram_3d")),
     ("neptune.handler", "Handler", ("append", "log", "upload")),
     ("aim.sdk.run", "Run", ("track",)),
 )
-"""Modules, classes and functions of experiment trackers."""
+"""Modules, classes and methods of experiment trackers."""
 
 
 def install(agent: Agent) -> None:
     torch = agent.torch
     _time(agent, logging.Logger, "handle", "logging")
-    _time(agent, torch.serialization, "save", "save")
-    agent.replace(torch, "save", torch.serialization.save)
+    # All of `torch.save` but the opening and closing of the file.
+    _time(agent, torch.serialization, "_save", "save")
+    _time(agent, torch.serialization, "_legacy_save", "save")
     _time(agent, torch.nn.DataParallel, "replicate", "data_parallel")
     _time(agent, torch.nn.DataParallel, "scatter", "data_parallel")
     _time(agent, torch.nn.DataParallel, "gather", "data_parallel")
@@ -67,28 +74,93 @@ def _time(agent: Agent, holder: Any, attribute: str, kind: str) -> None:
 
 
 def _time_devices(agent: Agent) -> None:
-    cuda = agent.torch.cuda
-    if cuda.is_initialized():
-        _time(agent, cuda, "synchronize", "synchronize")
-        _time(agent, cuda, "empty_cache", "empty_cache")
+    torch = agent.torch
+    if torch.cuda.is_initialized():
+        _time(agent, torch._C, "_cuda_synchronize", "synchronize")
+        _time(agent, torch._C, "_cuda_emptyCache", "empty_cache")
 
 
 def _find_trackers(agent: Agent, waiting: list[tuple[str, str, tuple[str, ...]]]) -> None:
     for tracker in [one for one in waiting if one[0] in sys.modules]:
         waiting.remove(tracker)
         module, class_name, functions = tracker
-        holder: Any = sys.modules[module]
-        if class_name:
-            holder = getattr(holder, class_name, None)
+        holder: Any = getattr(sys.modules[module], class_name, None)
         for function in functions if holder is not None else ():
             _time(agent, holder, function, "tracker")
+
+
+class _Print:
+    """Takes the place of `print`."""
+
+    def __init__(self, agent: Agent, original: Any) -> None:
+        self._agent = agent
+        self.__wrapped__ = original
+        functools.update_wrapper(self, original)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        agent, start = self._agent, clock()
+        try:
+            self.__wrapped__(*args, **kwargs)
+        except BaseException as error:
+            error.__traceback__ = error.__traceback__.tb_next if error.__traceback__ is not None else None
+            raise
+        if agent.on:
+            frame = sys._getframe(1)
+            with agent.working("print"):
+                end = clock()
+                agent.record(records.CALL, start, end - start, name=agent.lines.name(frame, "print "))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__wrapped__, name)
+
+    def __repr__(self) -> str:
+        return repr(self.__wrapped__)
+
+    def __eq__(self, other: object) -> bool:
+        return other is self or other == self.__wrapped__
+
+    def __hash__(self) -> int:
+        return hash(self.__wrapped__)
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Any:
+        return self
+
+    def __reduce__(self) -> Any:
+        return _PRINT
+
+
+_PRINT = eval, ("print",)
+"""How `print` is pickled while there is something in its place: to be loaded by any interpreter."""
+
+
+def _pickle_print(agent: Agent, original: Any) -> None:
+    """Have the `print` that the job may hold from before pickled as well; Python would look it up by its name."""
+    kind = type(original)
+    before = copyreg.dispatch_table.get(kind)
+
+    def reduced(function: Any) -> Any:
+        return _PRINT if function is original else function.__reduce__() if before is None else before(function)
+
+    def undo() -> None:
+        if copyreg.dispatch_table.get(kind) is reduced:
+            if before is None:
+                del copyreg.dispatch_table[kind]
+            else:
+                copyreg.dispatch_table[kind] = before
+
+    copyreg.dispatch_table[kind] = reduced
+    agent.undo_with(undo)
 
 
 def _time_prints(agent: Agent) -> None:
     """Time prints as long as no compiled code prints; Dynamo learns what functions Python has when it is loaded."""
     original = builtins.print
-    _time(agent, builtins, "print", "print")
-    timed: Any = builtins.print
+    timed: Any = _Print(agent, original)
+    agent.replace(builtins, "print", timed)
+    _pickle_print(agent, original)
     prints = False
 
     def own() -> None:
@@ -110,17 +182,16 @@ def _time_prints(agent: Agent) -> None:
         again()
 
     def compiles(*_: object) -> None:
-        own()
+        with agent.working("print"):
+            own()
 
     def compiled(*_: object) -> None:
         nonlocal prints
-        try:
+        with agent.working("print"):
             if not prints and agent.on and agent.traced.may_use("print"):
                 prints = True
                 agent.missing("print", "the job compiles code that prints, and print is not timed from there on")
             again()
-        except Exception:
-            agent.fault("print")
 
     agent.before_compilers.append(own)
     agent.with_compilers.append(loaded)

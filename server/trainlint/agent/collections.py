@@ -21,23 +21,22 @@ def install(agent: Agent) -> None:
         nonlocal began
         if not agent.on:
             return
-        look = agent.look(None)
-        try:
-            if phase == "start":
-                began = clock()
-                return
-            duration = clock() - began
+        if phase == "start":
+            began = clock()
+            return
+        duration = clock() - began
+        frame = sys._getframe().f_back
+        with agent.working("collection"):
             agent.record(records.COLLECTION, began, duration, float(info["generation"]))
-            frame = sys._getframe().f_back
             if frame is not None and _asks(frame):
                 agent.record(records.CALL, began, duration, name=agent.lines.name(frame, "collect "))
-        except Exception:
-            agent.fault("collection")
-        finally:
-            agent.look(look)
+
+    def undo() -> None:
+        if collection in gc.callbacks:  # the job may have cleared them
+            gc.callbacks.remove(collection)
 
     gc.callbacks.append(collection)
-    agent.undo_with(lambda: gc.callbacks.remove(collection))
+    agent.undo_with(undo)
 
 
 def _asks(frame: FrameType) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 from . import records
 from .agent import Agent
+from .modules import parameters_of
 from .wrapping import wrapped
 
 clock = time.perf_counter
@@ -63,7 +64,7 @@ class _Wrapped:
         """A backward pass has ended: count once what no gradient came for, before the job clears gradients."""
         if self._modules and not self._unused:
             self._unused = [
-                sum(1 for one in module.parameters() if one.requires_grad and one.grad is None)
+                sum(1 for one in parameters_of(module) if one.requires_grad and one.grad is None)
                 for module in self._modules
             ]
 

@@ -8,6 +8,7 @@ from weakref import ref
 
 from . import records
 from .agent import Agent
+from .modules import is_training, parameters_of
 
 
 class Evaluation:
@@ -27,10 +28,10 @@ class Evaluation:
         if gradients in self._noted:
             return
         model: Any = self._model() if self._model is not None else None
-        if gradients and (model is None or model.training):
+        if gradients and (model is None or is_training(model)):
             return
         self._noted.add(gradients)
-        require = gradients and model is not None and any(one.requires_grad for one in model.parameters())
+        require = gradients and model is not None and any(one.requires_grad for one in parameters_of(model))
         self._agent.channel.note("evaluation", outputs_require_grad=require, gradients_enabled=gradients)
 
 
@@ -45,5 +46,5 @@ def _largest_model(torch: Any) -> Any:
     modules = [one for one in gc.get_objects() if issubclass(type(one), torch.nn.Module)]
     inner = {id(child) for module in modules for child in module.__dict__.get("_modules", {}).values()}
     outer = [one for one in modules if id(one) not in inner and "_modules" in one.__dict__]
-    largest = max(outer, key=lambda one: sum(parameter.numel() for parameter in one.parameters()), default=None)
+    largest = max(outer, key=lambda one: sum(parameter.numel() for parameter in parameters_of(one)), default=None)
     return ref(largest) if largest is not None else None

@@ -16,10 +16,9 @@ def when_loaded(name: str, then: Callable[[], None], before: Callable[[], None] 
     is dropped. Returns what calls this off."""
     finder: Any = importlib.machinery.PathFinder
     original = finder.__dict__["find_spec"]
-    find = original.__get__(None, finder)
 
-    def find_spec(cls: object, fullname: str, path: object = None, target: object = None) -> Any:
-        spec = find(fullname, path, target)
+    def find_spec(cls: Any, fullname: str, path: object = None, target: object = None) -> Any:
+        spec = original.__get__(None, cls)(fullname, path, target)
         if fullname == name and spec is not None and hasattr(spec.loader, "exec_module"):
             finder.find_spec = original
             _follow(spec.loader, then, before)
@@ -41,16 +40,20 @@ def _follow(loader: Any, then: Callable[[], None], before: Callable[[], None] | 
     def exec_module(module: object) -> None:
         loader.__dict__.pop("exec_module", None)
         if before is not None:
-            before()
+            _quietly(before)
         try:
             execute(module)
         except BaseException as error:
             # Without this frame, the traceback is that of a plain run.
             error.__traceback__ = error.__traceback__.tb_next if error.__traceback__ is not None else None
             raise
-        try:
-            then()
-        except Exception:
-            return
+        _quietly(then)
 
     loader.exec_module = exec_module
+
+
+def _quietly(call: Callable[[], None]) -> None:
+    try:
+        call()
+    except Exception:
+        return

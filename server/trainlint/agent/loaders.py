@@ -7,10 +7,10 @@ import time
 from collections.abc import Sized
 from types import FrameType
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from . import batches, records
 from .agent import Agent
+from .identity import ByIdentity
 from .wrapping import wrapped
 
 clock = time.perf_counter
@@ -34,10 +34,10 @@ class Loaders:
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
-        self._labels: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+        self._labels: ByIdentity[str] = ByIdentity()
         self._epochs: dict[str, int] = {}
         self._count = 0
-        self.iterations: WeakKeyDictionary[Any, _Iteration] = WeakKeyDictionary()
+        self.iterations: ByIdentity[_Iteration] = ByIdentity()
         agent.at_forks.append(self._labels.clear)
         agent.at_forks.append(self.iterations.clear)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from types import FrameType
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from . import records
 from .agent import Agent
+from .identity import ByIdentity
 
 
 class Updates:
@@ -18,7 +18,7 @@ class Updates:
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
-        self._labels: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+        self._labels: ByIdentity[str] = ByIdentity()
         self._count = 0
         agent.at_forks.append(self._labels.clear)
 

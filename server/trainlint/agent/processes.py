@@ -75,8 +75,8 @@ def _in_child(child: _Child) -> None:
             names = inspect.unwrap(process._target).__code__.co_varnames
             agent.set_role("worker", worker=dict(zip(names, process._args)).get("worker_id"))
         multiprocessing.util.Finalize(None, _end, args=(agent,), exitpriority=-100)
-    except Exception:
-        agent.fault("child")
+    except Exception as error:
+        agent.fault("child", error)
 
 
 def _end(agent: Agent) -> None:
@@ -88,6 +88,11 @@ def _end(agent: Agent) -> None:
         for call in agent.at_end if agent.on else ():
             call()
         agent.channel.note("end", time=time.time(), clock=time.perf_counter())
+    except Exception:
+        pass
+    try:
+        # A profiler that is running while the process ends would crash it.
+        agent.remove_hooks()
     except Exception:
         return
 

@@ -11,7 +11,6 @@ Others may run unseen, and are said to be unwatched: in files that were loaded b
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import sys
@@ -23,6 +22,7 @@ from typing import Any
 
 from . import control, records
 from .agent import Agent
+from .wrapping import preceded
 
 clock = time.perf_counter
 
@@ -212,24 +212,14 @@ def _callbacks(watch: _Watch) -> tuple[Any, Any]:
 
     def starts(code: CodeType, _: int) -> object:
         if agent.on:
-            look = agent.look(None)
-            try:
+            with agent.working("lines"):
                 watch.meet(code)
-            except Exception:
-                agent.fault("lines")
-            finally:
-                agent.look(look)
         return switch_off
 
     def runs(code: CodeType, row: int) -> object:
         if agent.on:
-            look = agent.look(None)
-            try:
+            with agent.working("lines"):
                 watch.runs(code, row)
-            except Exception:
-                agent.fault("lines")
-            finally:
-                agent.look(look)
         return switch_off
 
     return starts, runs
@@ -237,22 +227,12 @@ def _callbacks(watch: _Watch) -> tuple[Any, Any]:
 
 def _giving_way(watch: _Watch) -> Any:
     """`sys.monitoring.use_tool_id`, for which the watch's own number is free."""
-    agent, original = watch._agent, watch._monitoring.use_tool_id
 
-    @functools.wraps(original)
-    def use_tool_id(*args: Any, **kwargs: Any) -> Any:
-        try:
-            if agent.on and args:
-                watch.gives_way(args[0])
-        except Exception:
-            agent.fault("lines")
-        try:
-            return original(*args, **kwargs)
-        except BaseException as error:
-            error.__traceback__ = error.__traceback__.tb_next if error.__traceback__ is not None else None
-            raise
+    def asks(arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+        if arguments:
+            watch.gives_way(arguments[0])
 
-    return use_tool_id
+    return preceded(watch._agent, watch._monitoring.use_tool_id, "lines", asks)
 
 
 def _frames() -> Iterator[FrameType]:

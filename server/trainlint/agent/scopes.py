@@ -43,17 +43,13 @@ def _entering(agent: Agent, original: Any, watchers: tuple[Watcher, ...]) -> Any
     @functools.wraps(original)
     def __enter__(self: Any) -> Any:  # noqa: N807 - takes its place
         if agent.on:
-            look = agent.look(None)
-            try:
+            frame = sys._getframe(1)
+            with agent.working("scope"):
                 for watcher in watchers:
                     if self.name.startswith(watcher.prefix):
-                        kept = watcher.enter(sys._getframe(1))
+                        kept = watcher.enter(frame)
                         self._trainlint = watcher, clock(), kept
                         break
-            except Exception:
-                agent.fault("scope")
-            finally:
-                agent.look(look)
         return original(self)
 
     return __enter__
@@ -66,13 +62,9 @@ def _leaving(agent: Agent, original: Any) -> Any:
         left = original(self, exc_type, exc_value, traceback)
         if watched is not None and agent.on:
             watcher, start, kept = watched
-            look = agent.look(None)
-            try:
-                watcher.leave(sys._getframe(1), start, kept, exc_type)
-            except Exception:
-                agent.fault("scope")
-            finally:
-                agent.look(look)
+            frame = sys._getframe(1)
+            with agent.working("scope"):
+                watcher.leave(frame, start, kept, exc_type)
         return left
 
     return __exit__

@@ -14,8 +14,12 @@ from typing import Any
 
 from . import records
 from .agent import Agent
+from .working import without_agent
+from .wrapping import preceded
 
 clock = time.perf_counter
+
+OPERATOR = "_local_scalar_dense"
 
 
 def install(agent: Agent) -> None:
@@ -26,9 +30,30 @@ def _override(agent: Agent) -> None:
     torch = agent.torch
     key = _key(torch)
     agent.accelerator = key != "AutogradCPU"
+    if "aten/%s/%s" % (OPERATOR, key) in getattr(torch.library, "_impls", ()):
+        _say_taken(agent)
+        return
     library = torch.library.Library("aten", "IMPL")
-    agent.undo_with(library._destroy)
-    library.impl("_local_scalar_dense", _reading(agent), key)
+
+    def destroy() -> None:
+        library._destroy()
+        # By these names torch forgets, when a library is destroyed once more, what others have registered since.
+        library._op_impls.clear()
+
+    agent.undo_with(destroy)
+    library.impl(OPERATOR, _reading(agent), key)
+
+    def registers(arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+        operator = arguments[1] if len(arguments) > 1 else named.get("op_name")
+        if OPERATOR in str(operator):
+            destroy()
+            _say_taken(agent)
+
+    agent.replace(torch.library.Library, "impl", preceded(agent, torch.library.Library.impl, "library", registers))
+
+
+def _say_taken(agent: Agent) -> None:
+    agent.missing("syncs", "the job has a kernel of its own for reads of tensor values, which were not timed beside it")
 
 
 def _key(torch: Any) -> str:
@@ -48,13 +73,10 @@ def _reading(agent: Agent) -> Any:
     own = tuple(os.path.dirname(str(one.__file__)) + os.sep for one in (torch.optim, torch.utils.data))
 
     def _say(start: float, frame: FrameType) -> None:
-        try:
-            # On a CPU, optimizers read their own counters of steps, and loaders their seeds.
-            if agent.accelerator or not frame.f_code.co_filename.startswith(own):
-                end = clock()
-                agent.record(records.SYNC, start, end - start, name=agent.lines.name(frame))
-        except Exception:
-            agent.fault("sync")
+        # On a CPU, optimizers read their own counters of steps, and loaders their seeds.
+        if agent.accelerator or not frame.f_code.co_filename.startswith(own):
+            end = clock()
+            agent.record(records.SYNC, start, end - start, name=agent.lines.name(frame))
 
     def _local_scalar_dense(tensor: Any) -> Any:
         look = agent.look(None)
@@ -63,10 +85,12 @@ def _reading(agent: Agent) -> Any:
             with below():
                 value = operator(tensor)
             if agent.on:
-                _say(start, sys._getframe(1))
+                frame = sys._getframe(1)
+                with agent.working("sync"):
+                    _say(start, frame)
             return value
         except BaseException as error:
-            error.__traceback__ = error.__traceback__.tb_next if error.__traceback__ is not None else None
+            error.__traceback__ = without_agent(error.__traceback__)
             raise
         finally:
             agent.look(look)

@@ -1,20 +1,29 @@
 """The profiler's window: a few steps under torch.profiler, then a few more with stacks, from the training thread.
 
 The steps of the window are in no timing. A job that uses a profiler itself keeps it to itself: two at once would leave
-one of them empty.
+one of them empty. Ours is not begun beside one that the job has started, though it may wait for its turn, and makes way
+for one that the job starts later.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
+from weakref import WeakSet
 
 from .agent import Agent
 from .phases import STACK_STEPS
+from .working import is_of_the_job
+from .wrapping import preceded, wrapped
+
+QUIET = 6
+"""From this KINETO_LOG_LEVEL on, Kineto writes nothing to standard error."""
 
 
 class Window:
@@ -22,6 +31,11 @@ class Window:
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
+        self._started: WeakSet[Any] = WeakSet()
+        """Profilers of the job between their start and their stop."""
+        self._driving = False
+        self._used = False
+        self._thread = threading.get_ident()
         self._active = int(agent.options.get("profile_steps", 5))
         self._begin()
 
@@ -35,28 +49,35 @@ class Window:
         """A step of the window begins, or its last one has ended."""
         place, self._ran = self._ran, self._ran + 1
         if place == 0:
-            self._refused = self._is_taken()
+            self._refused = self._is_harmful()
         if self._refused:
             return
         try:
+            self._driving = True
             self._drive(place)
         except Exception as error:
-            self._refused = True
-            self.stop()
+            self.give_up()
+            if is_of_the_job(error):
+                raise
             self._agent.missing("kineto", "the profiler failed: %s" % error)
+        finally:
+            self._driving = False
 
     def _drive(self, place: int) -> None:
         first, last = self._active + 1, self._active + 1 + STACK_STEPS
-        if place in (first, last):
+        if self._profiler is not None:
             # The schedule's last step writes the trace.
             self._profiler.step()
+        if place in (first, last):
             self.stop()
         if place == 0:
             self._start(self._active, "trace", stacks=False)
         elif place == first:
-            self._start(STACK_STEPS - 1, "stacks", stacks=True)
-        elif place < last:
-            self._profiler.step()
+            why = _stacks_are_noticed(self._agent.torch)
+            if why:
+                self._agent.missing("kineto.stacks", why)
+            else:
+                self._start(STACK_STEPS - 1, "stacks", stacks=True)
         elif place == last and "trace" in self._traces:
             self._agent.channel.note(
                 "trace",
@@ -66,12 +87,54 @@ class Window:
                 stacks=self._traces.get("stacks"),
             )
 
-    def _is_taken(self) -> bool:
-        torch = self._agent.torch
-        if torch._C._autograd._profiler_enabled() or _profilers_of_the_job(torch):
-            self._agent.missing("kineto", "the job uses a profiler itself, so that none was started beside it")
-            return True
-        return False
+    def _is_harmful(self) -> bool:
+        """Whether a profiler would do to the job what it would notice; if so, say what."""
+        if self._agent.torch._C._autograd._profiler_enabled() or self._started:
+            self._say_taken()
+        elif threading.get_ident() != self._thread:
+            # Kineto would write so to standard error.
+            self._agent.missing("kineto", "the job trains in another thread than imported torch")
+        elif not os.environ.get("KINETO_LOG_LEVEL", "").isdigit() or int(os.environ["KINETO_LOG_LEVEL"]) < QUIET:
+            why = "KINETO_LOG_LEVEL is not %d or more in the job, so that the profiler would write to standard error"
+            self._agent.missing("kineto", why % QUIET)
+        elif getattr(self._agent.torch._C, "_len_torch_dispatch_stack", int)():
+            why = "the job has a mode that is told of all operators of torch, those of the profiler as well"
+            self._agent.missing("kineto", why)
+        elif not _can_fork_afterwards():
+            self._agent.missing("kineto", "with this C library, processes that are forked after profiling may hang")
+        else:
+            return False
+        return True
+
+    def _say_taken(self) -> None:
+        self._agent.missing("kineto", "the job uses a profiler itself, so that none was started beside it")
+
+    def watch(self) -> None:
+        """Learn of the profilers of the job."""
+        agent = self._agent
+        scheduled: Any = agent.torch.profiler.profile
+        plain: Any = agent.torch.autograd.profiler
+
+        def starts(arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+            if not self._driving:
+                self._started.add(arguments[0])
+
+        def stopped(arguments: tuple[Any, ...], result: Any, start: float, frame: FrameType) -> None:
+            self._started.discard(arguments[0])
+
+        def begins(arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+            if not self._driving and self._profiler is not None:
+                self._refused = True
+                self.stop()
+                self._say_taken()
+
+        agent.replace(scheduled, "start", preceded(agent, scheduled.start, "profiler", starts))
+        agent.replace(scheduled, "stop", wrapped(agent, scheduled.stop, "profiler", stopped))
+        # All ways to a profiler come through one of these.
+        for kind, method in (("profile", "_prepare_trace"), ("emit_nvtx", "__enter__"), ("emit_itt", "__enter__")):
+            holder = getattr(plain, kind, None)
+            if holder is not None and method in holder.__dict__:
+                agent.replace(holder, method, preceded(agent, holder.__dict__[method], "profiler", begins))
 
     def _start(self, active: int, name: str, stacks: bool) -> None:
         profiler = self._agent.torch.profiler
@@ -87,12 +150,14 @@ class Window:
             record_shapes=not stacks,
             with_flops=not stacks,
         )
+        self._used = True
         self._profiler.start()
 
     def _writing(self, path: str, name: str) -> Callable[[Any], None]:
         def ready(profiler: Any) -> None:
-            profiler.export_chrome_trace(path)
-            self._traces[name] = path
+            if not self._refused:
+                profiler.export_chrome_trace(path)
+                self._traces[name] = path
 
         return ready
 
@@ -100,27 +165,62 @@ class Window:
         """End the profiler that is running, if one is."""
         profiler, self._profiler = self._profiler, None
         if profiler is not None:
-            profiler.stop()
+            driving, self._driving = self._driving, True
+            try:
+                profiler.stop()
+            finally:
+                self._driving = driving
+
+    def give_up(self) -> None:
+        """End it without writing what it has so far."""
+        self._refused = True
+        self.stop()
 
     def forked(self) -> None:
         """In a forked child, the profiler is the parent's."""
+        self.give_up()
+        if self._used:
+            _end_without_kineto()
+        self._started.clear()
         self._begin()
         self._agent.phases.window = self.boundary
+
+
+def _stacks_are_noticed(torch: Any) -> str:
+    """Why no stacks are to be taken; nothing if there is no reason. Whoever takes them has the profile function, and
+    looks at the parameters of modules."""
+    if sys.getprofile() is not None or getattr(threading, "_profile_hook", None) is not None:
+        return "the job has a profile function, which that of the profiler for stacks would replace"
+    modes: list[object] = getattr(torch.overrides, "_get_current_function_mode_stack", list)()
+    if any(type(mode).__module__ != "torch.utils._device" for mode in modes):
+        return "the job has a mode that is told of all functions of torch, those of the profiler for stacks as well"
+    return ""
+
+
+def _can_fork_afterwards() -> bool:
+    return not sys.platform.startswith("linux") or all(
+        hasattr(ctypes.CDLL(None), name) for name in ("on_exit", "fcloseall")
+    )
+
+
+def _end_without_kineto() -> None:
+    """Have this forked process end before Kineto's part in its end.
+
+    Kineto has started a thread, which a forked process has not. A process that ends would wait for it for ever: glibc
+    takes it to be waiting for a condition that is to be destroyed. What is registered last is called first: here, the
+    files of the C library are written out, and then the process ends with its status.
+    """
+    if not sys.platform.startswith("linux"):
+        return
+    library = ctypes.CDLL(None)
+    library.on_exit.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+    for last in (library._exit, library.fcloseall):
+        library.on_exit(ctypes.cast(last, ctypes.c_void_p), None)
 
 
 def install(agent: Agent) -> None:
     window = Window(agent)
     agent.phases.window = window.boundary
     agent.at_forks.append(window.forked)
-    agent.undo_with(window.stop)
-
-
-def _profilers_of_the_job(torch: Any) -> bool:
-    """Whether a frame of the training thread holds a profiler that is between two of its schedule's windows."""
-    frame: FrameType | None = sys._getframe(1)
-    kinds = (torch.profiler.profile, torch.autograd.profiler.profile)
-    while frame is not None:
-        if any(type(value) in kinds for value in frame.f_locals.values()):
-            return True
-        frame = frame.f_back
-    return False
+    agent.undo_with(window.give_up)
+    window.watch()

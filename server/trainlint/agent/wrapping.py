@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 After = Callable[[tuple[Any, ...], Any, float, FrameType], None]
 """Takes the call's arguments, its result, its start, and the frame that called."""
+Before = Callable[[tuple[Any, ...], dict[str, Any]], None]
+"""Takes the call's arguments."""
 
 
 def wrapped(agent: Agent, original: Any, where: str, after: After) -> Any:
@@ -34,14 +36,28 @@ def wrapped(agent: Agent, original: Any, where: str, after: After) -> Any:
             error.__traceback__ = error.__traceback__.tb_next if error.__traceback__ is not None else None
             raise
         if agent.on:
-            look = agent.look(None)
-            try:
-                after(args, result, start, sys._getframe(1))
-            except Exception:
-                agent.fault(where)
-            finally:
-                agent.look(look)
+            frame = sys._getframe(1)
+            with agent.working(where):
+                after(args, result, start, frame)
         return result
+
+    disguise(call, original)
+    return call
+
+
+def preceded(agent: Agent, original: Any, where: str, before: Before) -> Any:
+    """A method, with `before` called ahead of each call."""
+
+    @functools.wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if agent.on:
+            with agent.working(where):
+                before(args, kwargs)
+        try:
+            return original(*args, **kwargs)
+        except BaseException as error:
+            error.__traceback__ = error.__traceback__.tb_next if error.__traceback__ is not None else None
+            raise
 
     disguise(call, original)
     return call

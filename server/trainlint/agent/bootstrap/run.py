@@ -16,17 +16,11 @@ def _inject():
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or os.curdir) != bootstrap]
     if sys.version_info < (3, 9) or not os.environ.get("TRAINLINT_PROBE_DIR"):
         return
-    import importlib.util
-
     agent = os.path.dirname(bootstrap)
-    spec = importlib.util.spec_from_file_location(
-        "_trainlint_agent", agent + "/__init__.py", submodule_search_locations=[agent]
-    )
-    package = importlib.util.module_from_spec(spec)
-    sys.modules["_trainlint_agent"] = package
-    spec.loader.exec_module(package)
-    __import__("_trainlint_agent.start")
-    sys.modules["_trainlint_agent.start"].start()
+    names = {"__name__": "_trainlint_agent.loading"}
+    with open(agent + "/loading.py", "rb") as source:
+        exec(compile(source.read(), "<trainlint loading>", "exec"), names)
+    names["load"](agent)
 
 
 def _prepared():

@@ -25,16 +25,10 @@ def _inject():
 
 
 def _start(agent):
-    import importlib.util
-
-    spec = importlib.util.spec_from_file_location(
-        "_trainlint_agent", agent + "/__init__.py", submodule_search_locations=[agent]
-    )
-    package = importlib.util.module_from_spec(spec)
-    sys.modules["_trainlint_agent"] = package
-    spec.loader.exec_module(package)
-    __import__("_trainlint_agent.start")
-    sys.modules["_trainlint_agent.start"].start()
+    names = {"__name__": "_trainlint_agent.loading"}
+    with open(agent + "/loading.py", "rb") as source:
+        exec(compile(source.read(), "<trainlint loading>", "exec"), names)
+    names["load"](agent)
 
 
 _inject()
