@@ -56,12 +56,14 @@ class Window:
             self._driving = True
             self._drive(place)
         except Exception as error:
-            self.give_up()
+            self._refused = True
             if is_of_the_job(error):
                 raise
             self._agent.missing("kineto", "the profiler failed: %s" % error)
         finally:
             self._driving = False
+            if self._refused:
+                self.stop()
 
     def _drive(self, place: int) -> None:
         first, last = self._active + 1, self._active + 1 + STACK_STEPS
@@ -142,7 +144,7 @@ class Window:
         if self._agent.torch.cuda.is_initialized():
             activities.append(profiler.ProfilerActivity.CUDA)
         path = os.path.join(self._agent.folder, "traces", "%d-%d-%s.json.gz" % (os.getpid(), time.time_ns(), name))
-        self._profiler = profiler.profile(
+        prepared = profiler.profile(
             activities=activities,
             schedule=profiler.schedule(wait=0, warmup=1, active=active, repeat=1),
             on_trace_ready=self._writing(path, name),
@@ -151,7 +153,9 @@ class Window:
             with_flops=not stacks,
         )
         self._used = True
-        self._profiler.start()
+        prepared.start()
+        # One that was not prepared to its end must not be stopped: to stop means to start first.
+        self._profiler = prepared
 
     def _writing(self, path: str, name: str) -> Callable[[Any], None]:
         def ready(profiler: Any) -> None:
@@ -172,9 +176,10 @@ class Window:
                 self._driving = driving
 
     def give_up(self) -> None:
-        """End it without writing what it has so far."""
+        """End it without writing what it has so far; once it is not about to begin or to go on."""
         self._refused = True
-        self.stop()
+        if not self._driving:
+            self.stop()
 
     def forked(self) -> None:
         """In a forked child, the profiler is the parent's."""
