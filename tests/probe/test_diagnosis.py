@@ -13,7 +13,7 @@ from trainlint.agent import records
 from trainlint.probe.analysis import analyse
 from trainlint.probe.analysis.diagnosis import Findings, diagnose
 from trainlint.probe.analysis.loaders import TrainingLoader
-from trainlint.probe.measured import Kernels, Shares
+from trainlint.probe.measured import Kernels, LineCost, Shares
 from trainlint.probe.recording import ProcessSample, SystemSample
 
 NOTHING = Findings(
@@ -123,6 +123,15 @@ def test_room_is_not_known_of_a_gpu_that_only_torch_named(tmp_path: Path) -> Non
 @pytest.mark.parametrize("case", [case for case in ON_GPU if "kernels" in case.found], ids=lambda case: case.behaviour)
 def test_without_an_accelerator_no_bottleneck_is_one_of_a_gpu(case: Case) -> None:
     assert diagnose(replace(NOTHING, **case.found)).kind in ("data", "sync", "compute", "balanced")
+
+
+def test_where_most_of_the_step_has_no_name_its_size_and_its_dearest_line_are_told() -> None:
+    known = {"filename": "log.py", "row": 8, "what": "stack", "in_workers": False, "source": "stacks"}
+    line = LineCost.model_validate(known | {"ms_per_step": 22.0, "share": 0.5, "calls_per_step": None})
+    found = diagnose(replace(NOTHING, shares=shares(0.21, data_wait=0.04), lines=(line,)))
+    assert found.kind == "balanced"
+    assert "what is none of these: 75 % of the step, the largest part of it" in found.why
+    assert found.next == ["Look at log.py:8: 22 ms per step"]
 
 
 def test_reasons_print_their_figure_and_threshold() -> None:

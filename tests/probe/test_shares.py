@@ -88,6 +88,20 @@ def test_shares(case: Case, tmp_path: Path) -> None:
     assert sum(share for _, share in found if share is not None) == pytest.approx(1.0)
 
 
+def test_a_wait_for_a_thread_that_takes_the_batches_is_no_forward_pass(tmp_path: Path) -> None:
+    process = made.rank()
+    process.phase(records.CLEAN)
+    for _ in range(31):
+        process.record(records.BATCH, process.clock, 0.020, name=made.LOADER, flags=records.GRADIENTS, thread=1)
+        process.step("f B Oadam")
+    run, _ = analyse(made.write(tmp_path, process))
+    assert (run.shares.data_wait, run.shares.forward) == (None, None)
+    assert run.shares.backward == pytest.approx(0.030 / 0.058)
+    assert "another thread takes the batches" in run.environment.missing["shares.data_wait"]
+    assert "thread that takes the batches" in run.environment.missing["shares.forward"]
+    assert run.bottleneck.kind == "insufficient"
+
+
 def test_a_stall_within_a_pass_counts_as_a_stall_and_one_within_a_wait_for_data_as_the_wait(tmp_path: Path) -> None:
     process = made.rank()
     process.phase(records.CLEAN)

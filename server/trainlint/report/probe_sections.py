@@ -24,7 +24,7 @@ BOTTLENECKS = {
     "communication": "communication between ranks",
     "compute": "compute: the model's own work takes the step, which is the good state",
     "memory": "memory headroom: nothing is in the way, and there is memory for a larger batch",
-    "balanced": "none: no part of the step stands out",
+    "balanced": "none: nothing that is known by name reaches its threshold",
     "insufficient": "not known: too little was measured",
 }
 

@@ -59,7 +59,7 @@ from trainlint.probe.measured import (
 from trainlint.probe.recording import Recording
 from trainlint.probe.verdict import Source
 
-NO_LOADER = "no training loader delivered a batch in the clean steps"
+NO_LOADER = "no loader delivered a batch to the training thread in the clean steps"
 NOT_ALONE = "the loader is not run by itself, since that would run the job's own code a second time"
 NO_TOKENS = (
     "no tokens were counted: the batches on the CPU had no attention mask, nor `input_ids` of a model whose embeddings "

@@ -63,9 +63,16 @@ def diagnose(found: Findings) -> Bottleneck:
         why = found.missing or f"{found.regular_steps} regular steps were timed ({found.fewest.text} are needed)"
         return Bottleneck(kind="insufficient", score=0.0, why=[why], next=["Probe more steps: --steps"])
     reasons = list(_reasons(found))
+    if not reasons and found.kernels is None and found.shares.data_wait is None and found.shares.forward is None:
+        why = "neither the wait for data nor the forward pass could be measured"
+        advice = list(_dearest_lines(found, ("data", "stack"))) or [NOTHING]
+        return Bottleneck(kind="insufficient", score=0.0, why=[why, *_about_doubts(found)], next=advice)
     if not reasons:
         return Bottleneck(
-            kind="balanced", score=0.0, why=list(_why_balanced(found)), next=list(_advice("balanced", found))
+            kind="balanced",
+            score=0.0,
+            why=list(_why_balanced(found)),
+            next=list(_advice("balanced", found)) or [NOTHING],
         )
     first = max(reasons, key=lambda one: one.share)
     others = [one for one in reasons if one is not first]
@@ -79,6 +86,7 @@ def diagnose(found: Findings) -> Bottleneck:
     )
 
 
+NOTHING = "Nothing stands out; see the lines that cost the most, and the findings that were confirmed"
 AGAIN = "Change one thing at a time, measure again, and keep what raises the throughput: --compare with this result"
 
 
@@ -150,6 +158,12 @@ def _good_or_roomy(found: Findings) -> Iterator[Reason]:
         yield Reason("memory", 1.0 - found.kernels.busy_share, why)
 
 
+def _is_mostly_other(shares: Shares) -> bool:
+    """Whether the largest part of the step is one that the agent has no name for."""
+    known = [shares.data_wait, shares.sync_wait, _model_share(shares)]
+    return shares.other is not None and shares.other > max(share for share in (*known, 0.0) if share is not None)
+
+
 def _model_share(shares: Shares) -> float | None:
     known = [shares.forward, shares.backward, shares.optimizer]
     return sum(one for one in known if one is not None) if any(one is not None for one in known) else None
@@ -167,6 +181,8 @@ def _why_balanced(found: Findings) -> Iterator[str]:
     ):
         if share is not None and not _is_near(found, name, bound):
             yield f"{what}: {percent(share)} of the step, below the threshold of {bound.text}"
+    if _is_mostly_other(found.shares):
+        yield f"what is none of these: {percent(found.shares.other or 0.0)} of the step, the largest part of it"
     if found.accelerator and found.kernels is None:
         yield "the device was not traced, so what it did is not known"
     yield from _about_doubts(found)
@@ -230,8 +246,10 @@ def _advice(kind: Kind, found: Findings) -> Iterator[str]:
             yield "The data supply keeps up; what is left is the work itself: mixed precision, torch.compile (001, 003)"
         case "communication":
             yield "Reduce once per optimizer step (no_sync), then try bucket_cap_mb of 50 to 100 (000, 003)"
+        case "balanced" if _is_mostly_other(found.shares):
+            yield from _dearest_lines(found, ("stack",))
         case "balanced":
-            yield "Nothing stands out; see the lines that cost the most, and the findings that were confirmed"
+            yield NOTHING
 
 
 def _for_data(found: Findings) -> Iterator[str]:

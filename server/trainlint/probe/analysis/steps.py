@@ -131,6 +131,15 @@ class RankSteps:
             if record.kind in kinds and record.thread == 0 and record.start in inside
         )
 
+    @property
+    def loaded_elsewhere(self) -> bool:
+        """Whether a thread that is not the training thread took batches from a loader in the clean cycles."""
+        inside = Spans((cycle.start, cycle.end) for cycle in self.cycles)
+        return any(
+            record.kind == records.BATCH and record.thread != 0 and record.start in inside
+            for record in self.process.records
+        )
+
 
 class Spans:
     """Stretches of time that do not overlap."""
