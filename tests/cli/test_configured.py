@@ -25,6 +25,7 @@ STEPS = """for step in range(1000):
     optimizer.step()
 """
 SYNC = HEAD + STEPS + "    total = loss.item()\n"
+WAITS = HEAD + STEPS + "    torch.cuda.synchronize()\n    torch.cuda.empty_cache()\n"
 PRINT = HEAD + STEPS + '    print("step")\n'
 DDP_PRINT = (
     HEAD
@@ -83,7 +84,12 @@ CASES = {
         {"a.py:12 TL201"},
     ),
     "min-confidence": Case({"a.py": UNSURE}, 'min-confidence = "high"', {"a.py:12 TL201"}, set()),
-    "device": Case({"a.py": SYNC}, 'device = "cpu"', {"a.py:12 TL201"}, set()),
+    "device": Case(
+        {"a.py": SYNC, "b.py": WAITS},
+        'device = "cpu"',
+        {"a.py:12 TL201", "b.py:12 TL205", "b.py:13 TL206"},
+        set(),
+    ),
     "distributed": Case({"a.py": SHARDED}, "distributed = true", set(), {"a.py:7 TL302"}),
     "step-functions": Case({"a.py": ADVANCE}, 'step-functions = ["advance"]', set(), {"a.py:4 TL202"}),
     "sync-functions": Case({"a.py": FETCH}, 'sync-functions = ["fetch"]', set(), {"a.py:12 TL201"}),

@@ -850,6 +850,35 @@ move = lambda batch: batch.to(device)
     assert reads == {"auto": {Place.DEVICE}, "cpu": {Place.HOST}}
 
 
+SURROUNDINGS = {
+    "moved to the device": ("model = nn.Linear(8, 1).cuda()\nbatches = [torch.zeros(8).cuda()]", True, False),
+    "moved to a device that an option names": (
+        "import sys\nmodel = nn.Linear(8, 1).to(sys.argv[1])\nbatches = [torch.zeros(8)]", True, False,
+    ),
+    "a default device": (
+        "torch.set_default_device('cuda')\nmodel = nn.Linear(8, 1)\nbatches = [torch.zeros(8)]", True, False,
+    ),
+    "a model of unknown origin": ("from zoo import model\nbatches = [torch.zeros(8)]", True, False),
+    "nothing moved": ("model = nn.Linear(8, 1)\nbatches = [torch.zeros(8)]", False, False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("surroundings", "auto", "cpu"), SURROUNDINGS.values(), ids=SURROUNDINGS)
+def test_a_call_may_wait_for_a_gpu_unless_none_is_used_for_certain(surroundings: str, auto: bool, cpu: bool) -> None:
+    text = f"""import torch
+from torch import nn
+{surroundings}
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for batch in torch.utils.data.DataLoader(batches):
+    model(batch).sum().backward()
+    optimizer.step()
+    torch.cuda.synchronize()
+"""
+    for device, expected in {"auto": auto, "cpu": cpu, "cuda": True}.items():
+        (call,) = analyze({"train.py": text}, LinkOptions(device=device)).calls_of("torch.cuda.synchronize")
+        assert call.context.may_use_gpu == expected, device
+
+
 def test_a_read_through_a_project_helper_names_the_call_path() -> None:
     text = plain("""
         def read(value):

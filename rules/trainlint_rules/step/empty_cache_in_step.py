@@ -32,7 +32,7 @@ class EmptyCacheInStep(Rule):
 
     ## When it is fine
     In the handler of an out-of-memory error, before a retry; once between training and evaluation, or per epoch; where
-    another process needs the memory.
+    another process needs the memory. Without a GPU the call does nothing.
 
     ## Example
     ```python
@@ -273,11 +273,28 @@ class EmptyCacheInStep(Rule):
             """,
             because="nothing is trained here",
         ),
+        valid(
+            """
+            import torch
+            from torch import nn
+            from torch.utils.data import DataLoader
+
+            loader = DataLoader(torch.load("inputs.pt"), batch_size=64)
+            model = nn.Linear(32, 1)
+            optimizer = torch.optim.AdamW(model.parameters())
+            for inputs in loader:
+                optimizer.zero_grad()
+                model(inputs).square().mean().backward()
+                optimizer.step()
+                torch.cuda.empty_cache()
+            """,
+            because="everything lives on the host, so there is no GPU to wait for",
+        ),
     )
 
     def check(self, project: Project) -> Iterator[Finding]:
         for call in project.calls_of(*EMPTY_CACHE):
-            if call.context.hot and call.context.routine:
+            if call.context.hot and call.context.routine and call.context.may_use_gpu:
                 yield self.finding(
                     call,
                     f"{quote(call.text)} waits for the GPU and gives memory back {call.context.frequency.phrase}, "

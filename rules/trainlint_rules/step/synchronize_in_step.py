@@ -26,6 +26,7 @@ class SynchronizeInStep(Rule):
     ## When it is fine
     Around timed code, every N steps; before reading a clock in a benchmark; while looking for the kernel that fails.
     PyTorch itself waits where a result is read, so correctness never asks for it in a training loop.
+    Without a GPU there is nothing to wait for.
 
     ## Example
     ```python
@@ -253,11 +254,28 @@ class SynchronizeInStep(Rule):
             """,
             because="only while debugging",
         ),
+        valid(
+            """
+            import torch
+            from torch import nn
+            from torch.utils.data import DataLoader
+
+            loader = DataLoader(torch.load("inputs.pt"), batch_size=64)
+            model = nn.Linear(32, 1)
+            optimizer = torch.optim.AdamW(model.parameters())
+            for inputs in loader:
+                optimizer.zero_grad()
+                model(inputs).square().mean().backward()
+                optimizer.step()
+                torch.cuda.synchronize()
+            """,
+            because="everything lives on the host, so there is no GPU to wait for",
+        ),
     )
 
     def check(self, project: Project) -> Iterator[Finding]:
         for call in project.calls_of(*SYNCHRONIZE):
-            if call.context.hot and call.context.routine:
+            if call.context.hot and call.context.routine and call.context.may_use_gpu:
                 yield self.finding(
                     call,
                     f"{quote(call.text)} waits for all work of the GPU {call.context.frequency.phrase}",

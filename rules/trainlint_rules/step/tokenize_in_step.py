@@ -247,9 +247,10 @@ class TokenizeInStep(Rule):
         for call in project.tokenizations:
             on_the_hot_path = call.context.hot and call.context.routine
             if on_the_hot_path and call.work is TokenizerWork.ENCODE and not call.cached and not call.generated:
+                waiting = "GPU" if call.context.may_use_gpu else "step"
                 yield self.finding(
                     call,
-                    f"{quote(call.text)} tokenizes while the GPU waits, {call.context.frequency.phrase}",
+                    f"{quote(call.text)} tokenizes while the {waiting} waits, {call.context.frequency.phrase}",
                     help="Tokenize once, ahead of training, and let the loader deliver token ids",
                     confidence=call.certainty,
                 )

@@ -52,6 +52,9 @@ class Entry:
     framework: Framework = Framework.PYTORCH
     distributed: Known = Known.UNKNOWN
     cuda: Known = Known.UNKNOWN
+    never_on_gpu: bool = False
+    """Whether no GPU is used for certain, so that no call can wait for one: the configuration says so, or all that is
+    trained lives on the host."""
     trains: bool = False
     """Whether a step loop, or a framework's training call, was reached."""
     rank_aware_print: bool = False
@@ -109,6 +112,11 @@ class Context:
     def under(self, *kinds: GuardKind) -> bool:
         """Whether a guard of one of these kinds stands around it."""
         return any(guard.kind in kinds for guard in self.guards)
+
+    @property
+    def may_use_gpu(self) -> bool:
+        """Whether a GPU may be there to wait for: no CPU for certain, by the entry point or by a test of the device."""
+        return not self.entry.never_on_gpu and not self.under(GuardKind.NOT_DEVICE)
 
     @property
     def routine(self) -> bool:

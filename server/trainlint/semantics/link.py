@@ -537,6 +537,11 @@ class _Finisher:
         options = self.run.options
         if options.device in ("cuda", "cpu"):
             entry.cuda = Known.YES if options.device == "cuda" else Known.NO
+        entry.never_on_gpu = options.device == "cpu" or (
+            entry.cuda is not Known.YES
+            and entry.framework is Framework.PYTORCH
+            and self.run.training_places == {Place.HOST}
+        )
         if options.distributed in ("true", "false"):
             entry.distributed = Known.YES if options.distributed == "true" else Known.NO
         elif (

@@ -267,8 +267,16 @@ def _environment_set(frame: Frame, given: Given, node: code.Call | None) -> Valu
     return STRING
 
 
+def _set_default_place(frame: Frame, given: Given, node: code.Call | None) -> Value:
+    """Tensors are made elsewhere from here on, so that nothing is known to be trained on the host."""
+    frame.run.training_places.add(Place.UNKNOWN)
+    return tensors.call_torch(frame, "torch.set_default_device", given, node)
+
+
 _EXACT: dict[str, Call] = {
     "torch.device": _device,
+    "torch.set_default_device": _set_default_place,
+    "torch.set_default_tensor_type": _set_default_place,
     "torch.cuda.is_available": _available,
     "torch.accelerator.is_available": _available,
     "torch.accelerator.current_accelerator": lambda frame, given, node: DeviceValue(cuda=True, other=True),

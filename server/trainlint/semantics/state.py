@@ -25,7 +25,7 @@ from trainlint.semantics.project import (
     SyncPoint,
 )
 from trainlint.semantics.values import Class, Function, Instance, Value
-from trainlint.semantics.vocabulary import GradMode, GuardKind
+from trainlint.semantics.vocabulary import GradMode, GuardKind, Place
 
 if TYPE_CHECKING:
     from trainlint.semantics.link import LinkOptions
@@ -348,6 +348,8 @@ class Run:
     """Library classes of models whose weights are read from where an option says."""
     started_from_nothing: set[str] = field(default_factory=set)
     """Library classes of models and layers that are made with fresh weights."""
+    training_places: set[Place] = field(default_factory=set)
+    """Where the losses live that backward passes start from; also unknown, where a model runs that may be anywhere."""
     saved_kinds: set[str] = field(default_factory=set)
     """Kinds of training state that any save of this entry point writes."""
     hand_iterated: list[tuple[Loader, Where, bool]] = field(default_factory=list)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from trainlint.semantics import code
 from trainlint.semantics.project import Site
 from trainlint.semantics.state import Frame, Role
-from trainlint.semantics.vocabulary import GuardKind
+from trainlint.semantics.vocabulary import GuardKind, Place
 
 
-def mark_backward(frame: Frame, node: code.Call | None) -> None:
-    """A backward pass runs here."""
+def mark_backward(frame: Frame, node: code.Call | None, place: Place = Place.UNKNOWN) -> None:
+    """A backward pass runs here, from a loss that lives at `place`."""
+    frame.run.training_places.add(place)
     _mark(frame, node, update=False)
 
 

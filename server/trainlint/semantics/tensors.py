@@ -366,7 +366,7 @@ def _detach(frame: Frame, value: Tensor, given: Given, node: code.Call | None) -
 
 
 def _backward(frame: Frame, value: Tensor, given: Given, node: code.Call | None) -> Value:
-    steps.mark_backward(frame, node)
+    steps.mark_backward(frame, node, value.place if value.proved else Place.UNKNOWN)
     return OBJECT
 
 
@@ -514,6 +514,8 @@ def call_module_value(frame: Frame, place: Place, proved: bool, values: list[Val
     """What a model of unknown code returns for `values`."""
     given = result_of(frame, values)
     graph = frame.where.grad is not GradMode.DISABLED
+    if place is Place.UNKNOWN and not number:
+        frame.run.training_places.add(place)
     if place is Place.DEVICE:
         return Tensor(Place.DEVICE, proved, keeps_graph=graph, number=number, container=not number)
     if given is not None and given.place is not Place.UNKNOWN:
