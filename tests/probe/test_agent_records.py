@@ -350,3 +350,26 @@ def test_a_job_that_ends_by_itself_says_which_script_it_ran(tmp_path: Path) -> N
     job = run_job(tmp_path, SHORT, warmup=100)
     (note,) = job.rank.noted("files")
     assert note["paths"] == [str(tmp_path / "job.py")]
+
+
+SAMPLERS = """
+import sys
+from torch.utils.data import BatchSampler, DistributedSampler, TensorDataset
+rows = TensorDataset(torch.arange(12.0).reshape(12, 1)); shard = DistributedSampler(rows, num_replicas=2, rank=0)
+loaders = {
+    "none": DataLoader(rows, batch_size=2, shuffle=True),
+    "sampler": DataLoader(rows, batch_size=2, sampler=shard),
+    "batch sampler": DataLoader(rows, batch_sampler=BatchSampler(shard, 2, drop_last=False)),
+}
+net = torch.nn.Linear(1, 1); optimizer = torch.optim.SGD(net.parameters())
+for (batch,) in loaders[sys.argv[1]]:
+    net(batch).sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("given", "distributed"), [("none", False), ("sampler", True), ("batch sampler", True)])
+def test_whether_a_loader_draws_from_a_distributed_sampler(given: str, distributed: bool, tmp_path: Path) -> None:
+    job = run_job(tmp_path, BEGIN + SAMPLERS, given, warmup=1, steps=1, profile_steps=0)
+    (loader,) = job.rank.noted("loader")
+    assert loader["distributed_sampler"] is distributed

@@ -11,6 +11,7 @@ from trainlint.lint.finding import Finding, RelatedSite, Severity
 from trainlint.lint.registry import load_registry
 from trainlint.probe.evidence import (
     Copies,
+    EpochStarts,
     Evidence,
     Line,
     LoaderEvidence,
@@ -53,6 +54,11 @@ def measured(**facts: object) -> Evidence:
 
 def rank(number: int, **facts: object) -> RankEvidence:
     return RankEvidence(number, **facts)  # type: ignore[arg-type]
+
+
+def sampled(*digests: str, row: int = 10) -> tuple[EpochStarts, ...]:
+    """Epochs of a loader with a distributed sampler, in the loop on `row`."""
+    return (EpochStarts(digests, distributed_sampler=True, line=Line(PATH, row)),)
 
 
 FIRST, SECOND = Line(PATH, 12), Line(PATH, 13)
@@ -282,17 +288,88 @@ RANKS = (
     Case(
         "TL303",
         "the same first batch in each epoch",
-        measured(ranks=(rank(0, batch_digests=("a", "a")), rank(1, batch_digests=("b", "b")))),
+        measured(ranks=(rank(0, epoch_starts=sampled("a", "a")), rank(1, epoch_starts=sampled("b", "b")))),
         CONFIRMED,
     ),
     Case(
         "TL303",
         "another first batch in each epoch",
-        measured(ranks=(rank(0, batch_digests=("a", "b")), rank(1, batch_digests=("c", "d")))),
+        measured(ranks=(rank(0, epoch_starts=sampled("a", "b")), rank(1, epoch_starts=sampled("c", "d")))),
         REFUTED,
     ),
+    Case(
+        "TL303",
+        "another first batch in each epoch, which another sampler drew",
+        measured(ranks=(rank(0, epoch_starts=(EpochStarts(("a", "b"), distributed_sampler=False),)),)),
+        NOT_EXERCISED,
+    ),
+    Case(
+        "TL303",
+        "the same first batch in each epoch of a loader whose sampler is not known",
+        measured(ranks=(rank(0, epoch_starts=(EpochStarts(("a", "a")),)),)),
+        INCONCLUSIVE,
+    ),
+    Case(
+        "TL303",
+        "epochs of two distributed samplers, of which the loop draws from one",
+        measured(ranks=(rank(0, epoch_starts=(*sampled("a", "a"), *sampled("c", "d", row=40))),)),
+        CONFIRMED,
+    ),
+    Case(
+        "TL303",
+        "epochs of two distributed samplers of other loops",
+        measured(ranks=(rank(0, epoch_starts=(*sampled("a", "a", row=30), *sampled("c", "d", row=40))),)),
+        INCONCLUSIVE,
+    ),
+    Case(
+        "TL303",
+        "a sampler that was made nowhere",
+        measured(ran=DID_NOT_RUN, ranks=(rank(0, epoch_starts=sampled("a", "b")),)),
+        NOT_EXERCISED,
+    ),
     Case("TL303", "a loop over the loader that did not run", measured(ran=LOOP_DID_NOT_RUN), NOT_EXERCISED),
-    Case("TL303", "one epoch only", measured(ranks=(rank(0, batch_digests=("a",)),)), INCONCLUSIVE),
+    Case("TL303", "one epoch only", measured(ranks=(rank(0, epoch_starts=sampled("a")),)), INCONCLUSIVE),
+    Case(
+        "TL302",
+        "a loader that was made nowhere, beside one that shards",
+        measured(ran=DID_NOT_RUN, ranks=(rank(0, dataset_share=0.5), rank(1, dataset_share=0.5))),
+        NOT_EXERCISED,
+    ),
+    Case(
+        "TL302",
+        "several loaders, of which another one shards",
+        measured(
+            loader=LoaderEvidence(0.1, 2, line=Line(PATH, 40)),
+            loaders=(LoaderEvidence(0.1, 2, line=Line(PATH, 40)), LoaderEvidence(0.1, 2, line=Line(PATH, 10))),
+            ranks=(rank(0, dataset_share=0.5), rank(1, dataset_share=0.5)),
+        ),
+        INCONCLUSIVE,
+    ),
+    Case(
+        "TL304",
+        "a wrapper that was made nowhere, beside one without unused parameters",
+        measured(ran=DID_NOT_RUN, ranks=(rank(0, ddp_unused_parameters=0), rank(1, ddp_unused_parameters=0))),
+        NOT_EXERCISED,
+    ),
+    Case(
+        "TL103",
+        "a loader that was made nowhere",
+        measured(ran=DID_NOT_RUN, loader=LoaderEvidence(0.3, 0)),
+        NOT_EXERCISED,
+    ),
+    Case(
+        "TL103",
+        "a loader whose loop did not run",
+        measured(ran=LOOP_DID_NOT_RUN, loader=LoaderEvidence(0.3, 0)),
+        NOT_EXERCISED,
+    ),
+    Case("TL105", "a run without workers", measured(loader=LoaderEvidence(0.3, 0, epoch_start_s=0.1)), NOT_EXERCISED),
+    Case(
+        "TL113",
+        "padding of a tokenizer that did not run",
+        measured(ran=DID_NOT_RUN, effective_token_share=0.3),
+        NOT_EXERCISED,
+    ),
     Case(
         "TL304",
         "DDP found no unused parameter on any rank",

@@ -282,7 +282,7 @@ class PadMaxLength(Rule):
         )
 
     def judge(self, finding: Finding, evidence: Evidence) -> Verdict:
-        return judge_padding(evidence)
+        return judge_padding(evidence, finding.site)
 
 
 def _pads_to_maximum(arguments: Arguments) -> bool:

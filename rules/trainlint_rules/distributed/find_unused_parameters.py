@@ -6,7 +6,7 @@ from trainlint.fixes.recipe import Applicability, Fix, RemoveArgument, SetArgume
 from trainlint.lint.finding import Family, Finding
 from trainlint.lint.rule import Rule, invalid, quote, valid
 from trainlint.probe.evidence import Evidence
-from trainlint.probe.judges import judge_condition
+from trainlint.probe.judges import MADE_NOWHERE, judge_condition
 from trainlint.probe.verdict import Measurement, Source, Verdict
 from trainlint.semantics.project import Call, Project, Wrapping
 from trainlint.semantics.vocabulary import Confidence, Known
@@ -462,6 +462,8 @@ class FindUnusedParameters(Rule):
 
     def judge(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = finding.related[0].site if finding.related else None
+        if evidence.did_run(finding.site) is False:
+            return MADE_NOWHERE
         counts = [rank.ddp_unused_parameters for rank in evidence.ranks if rank.ddp_unused_parameters is not None]
         if not counts:
             unmeasured = "no DDP statistics were read; probe the job on two ranks or more"

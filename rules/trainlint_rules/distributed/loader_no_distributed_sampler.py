@@ -15,7 +15,7 @@ from trainlint.lint.finding import Family, Finding, RelatedSite
 from trainlint.lint.rule import Rule, invalid, quote, valid
 from trainlint.probe import thresholds
 from trainlint.probe.evidence import Evidence, RankEvidence
-from trainlint.probe.judges import judge_condition
+from trainlint.probe.judges import MADE_NOWHERE, judge_condition
 from trainlint.probe.verdict import Measurement, Source, Verdict
 from trainlint.semantics.project import DatasetKind, Loader, Project
 from trainlint.semantics.values import NONE
@@ -438,6 +438,13 @@ class LoaderNoDistributedSampler(Rule):
 
     def judge(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = finding.related[0].site if finding.related else None
+        if evidence.did_run(finding.site) is False:
+            return MADE_NOWHERE
+        if evidence.loader_at((finding.site, *(related.site for related in finding.related))) != evidence.loader:
+            unmeasured = (
+                "several loaders fed the steps, and the batches that were compared are not known to be this one's"
+            )
+            return judge_condition(evidence, loop, None, unmeasured=unmeasured)
         shares = [rank.dataset_share for rank in evidence.ranks if rank.dataset_share is not None]
         passes, bound = sum(shares), thresholds.DATA_PASSES.value
         figure = Measurement("passes over the dataset, all ranks together", passes, "", Source.AGENT, bound)

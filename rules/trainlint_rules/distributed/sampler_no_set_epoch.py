@@ -1,13 +1,13 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from trainlint.fixes.recipe import Applicability, Fix, InsertAtStartOfLoop
 from trainlint.lint.finding import Family, Finding, RelatedSite
 from trainlint.lint.rule import Rule, invalid, valid
-from trainlint.probe.evidence import Evidence
-from trainlint.probe.judges import judge_condition
-from trainlint.probe.verdict import Measurement, Source, Verdict
+from trainlint.probe.evidence import EpochStarts, Evidence, Line
+from trainlint.probe.judges import MADE_NOWHERE, judge_condition
+from trainlint.probe.verdict import Measurement, Source, Status, Verdict
 from trainlint.semantics.project import Loader, Project, Sampler
 from trainlint.semantics.vocabulary import Framework, Known, Region
 
@@ -53,8 +53,9 @@ class SamplerNoSetEpoch(Rule):
     the loader has one that wants to know.
 
     ## How the probe confirms it
-    By digests of the first batch of each epoch on one rank: equal ones confirm it, different ones clear it. The
-    measured steps have to reach into a second epoch.
+    By digests of the first batch of each epoch on one rank, of a loader that draws from a distributed sampler: equal
+    ones confirm it, different ones clear it. The measured steps have to reach into a second epoch. A run whose loaders
+    have no such sampler, as on one process, says nothing of it.
 
     ## References
     - PyTorch, torch.utils.data.distributed.DistributedSampler, the warning on `set_epoch`:
@@ -399,13 +400,30 @@ class SamplerNoSetEpoch(Rule):
 
     def judge(self, finding: Finding, evidence: Evidence) -> Verdict:
         loop = finding.related[0].site if finding.related else None
-        epochs = [rank.batch_digests for rank in evidence.ranks if len(rank.batch_digests) > 1]
+        if evidence.did_run(finding.site) is False:
+            return MADE_NOWHERE
+        starts = [one for rank in evidence.ranks for one in rank.epoch_starts]
+        if starts and all(one.distributed_sampler is False for one in starts):
+            return Verdict(Status.NOT_EXERCISED, note="no loader of the run drew from a distributed sampler")
+        own = _of_the_sampler(starts, [evidence.lines(related.site) for related in finding.related])
+        epochs = [one.digests for one in own if len(one.digests) > 1]
         if not epochs:
             unmeasured = "the measured steps did not reach a second epoch; probe more steps"
+            if starts and not own:
+                unmeasured = "none of the loaders that fed the steps is known to draw from this sampler"
             return judge_condition(evidence, loop, None, unmeasured=unmeasured)
         orders = min(len(set(digests)) for digests in epochs)
         figure = Measurement("different first batches", orders, "epochs", Source.AGENT)
         return judge_condition(evidence, loop, orders == 1, (figure,), unmeasured="")
+
+
+def _of_the_sampler(starts: list[EpochStarts], loops: Iterable[Iterable[Line]]) -> list[EpochStarts]:
+    """Of loaders with a distributed sampler: those of the loops that draw from this one; where there is no telling them
+    apart, that of the only such loop."""
+    drawn = [one for one in starts if one.distributed_sampler]
+    lines = {line for loop in loops for line in loop}
+    here = [one for one in drawn if one.line in lines]
+    return here or (drawn if len({one.line for one in drawn}) == 1 else [])
 
 
 def _loader_restarted_by_epochs(sampler: Sampler) -> Loader | None:

@@ -80,6 +80,7 @@ class Loaders:
             dataset_length=None if iterable else _length(dataset),
             sampler_length=None if iterable else _length(sampler),
             sampler=type(sampler).__name__,
+            distributed_sampler=_is_distributed(loader, self._agent.torch.utils.data.DistributedSampler),
             iterable=iterable,
             **_part(dataset, self._agent.torch.utils.data.Subset),
             **{"class": kind},
@@ -156,6 +157,13 @@ def _ready(iterator: Any) -> float:
 def _batch_size(loader: Any) -> object:
     size = getattr(loader, "batch_size", None)
     return size if size is not None else getattr(getattr(loader, "batch_sampler", None), "batch_size", None)
+
+
+def _is_distributed(loader: Any, sampler_class: type) -> bool:
+    """Whether a loader draws from a sampler that knows of the ranks, itself or through its batch sampler."""
+    batch_sampler = getattr(loader, "batch_sampler", None)
+    samplers = getattr(loader, "sampler", None), batch_sampler, getattr(batch_sampler, "sampler", None)
+    return any(isinstance(sampler, sampler_class) for sampler in samplers)
 
 
 def _part(dataset: Any, subset_class: type) -> dict[str, object]:

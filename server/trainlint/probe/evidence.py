@@ -71,12 +71,26 @@ class Memsets:
 
 
 @dataclass(frozen=True, slots=True)
+class EpochStarts:
+    """How the epochs of one loader began."""
+
+    digests: tuple[str, ...]
+    """Of the first batch of each epoch that was seen."""
+    distributed_sampler: bool | None = None
+    """Whether the loader draws from a `DistributedSampler`; None where that is not known."""
+    line: Line | None = None
+    """Where it was made or iterated over; None where that is not known."""
+
+
+@dataclass(frozen=True, slots=True)
 class RankEvidence:
     """What one rank shows, compared with the others."""
 
     rank: int
     batch_digests: tuple[str, ...] = ()
     """Digest of the first batch of each epoch that was seen."""
+    epoch_starts: tuple[EpochStarts, ...] = ()
+    """Of each training loader."""
     dataset_share: float | None = None
     """Length of the training loader's sampler over that of the dataset that the ranks have in common: 1 where the rank
     goes through all of it."""

@@ -267,6 +267,9 @@ def judge_device_calls(evidence: Evidence, site: Site, *, confirmed_share: float
 
 def judge_data_wait(evidence: Evidence, sites: Iterable[Site], *, confirmed_share: float = CONFIRMED_SHARE) -> Verdict:
     """Judge the loader that is made or used at `sites`, without workers: by the wait of the step for its batches."""
+    sites = tuple(sites)
+    if _none_ran(evidence, sites):
+        return _LOADER_NOT_EXERCISED
     loader = evidence.loader_at(sites)
     if loader is None:
         return Verdict(Status.INCONCLUSIVE, note=_no_loader(evidence))
@@ -276,6 +279,21 @@ def judge_data_wait(evidence: Evidence, sites: Iterable[Site], *, confirmed_shar
     status = Status.CONFIRMED if loader.data_wait_share >= confirmed_share else Status.REFUTED
     waited = loader.data_wait_share * evidence.step_s * 1e3
     return Verdict(status, waited, loader.data_wait_share, None, (figure,))
+
+
+MADE_NOWHERE = Verdict(Status.NOT_EXERCISED, note="the line ran in no process of the job")
+"""On set-up code: what was measured is of something else that the job made."""
+
+_LOADER_NOT_EXERCISED = Verdict(
+    Status.NOT_EXERCISED, note="no line that makes or uses this loader ran in the measured steps"
+)
+
+
+def _none_ran(evidence: Evidence, sites: Iterable[Site]) -> bool:
+    """Whether a loader is known to be none of those that were measured: a line that makes it never ran, or the steps
+    came to no line that uses it."""
+    made, *used = (evidence.did_run(site) for site in sites)
+    return made is False or (bool(used) and all(ran is False for ran in used))
 
 
 def _no_loader(evidence: Evidence) -> str:
@@ -314,9 +332,14 @@ def judge_epoch_start(
 ) -> Verdict:
     """Judge workers that start anew each epoch, of the loader that is made or used at `sites`: by the wait for an
     epoch's first batch, spread over its steps."""
+    sites = tuple(sites)
+    if _none_ran(evidence, sites):
+        return _LOADER_NOT_EXERCISED
     loader = evidence.loader_at(sites)
     if loader is None:
         return Verdict(Status.INCONCLUSIVE, note=_no_loader(evidence))
+    if loader.workers == 0:
+        return Verdict(Status.NOT_EXERCISED, note="the job's loader ran without workers, so none had to start")
     if loader.epoch_start_s is None:
         return Verdict(Status.INCONCLUSIVE, note="no epoch turned in the measured steps; probe with more --steps")
     start = Measurement("wait for an epoch's first batch", loader.epoch_start_s * 1e3, "ms", Source.AGENT)
@@ -332,8 +355,10 @@ def judge_epoch_start(
     return Verdict(status, seconds * 1e3, share, None, (start, spread))
 
 
-def judge_padding(evidence: Evidence) -> Verdict:
-    """Judge padding by the share of real tokens among all that the model was given."""
+def judge_padding(evidence: Evidence, site: Site) -> Verdict:
+    """Judge the padding at `site` by the share of real tokens among all that the model was given."""
+    if evidence.did_run(site) is False:
+        return MADE_NOWHERE
     share = evidence.effective_token_share
     if share is None:
         note = "no attention mask was seen in the batches, nor a padding id, so real tokens could not be counted"

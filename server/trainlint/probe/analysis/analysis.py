@@ -415,6 +415,7 @@ class _Analysis:
             yield RankEvidence(
                 rank=steps.rank,
                 batch_digests=ranks.batch_digests(steps),
+                epoch_starts=ranks.epoch_starts(steps),
                 dataset_share=shares.get(steps.process.pid),
                 printed_lines=lines.printed_lines(steps),
                 ddp_unused_parameters=ranks.unused_parameters(steps),

@@ -17,10 +17,10 @@ from trainlint.agent import records
 from trainlint.probe import thresholds
 from trainlint.probe.analysis.core_waits import CoreWaits
 from trainlint.probe.analysis.loaders import training_loaders
-from trainlint.probe.analysis.observed import Observed, number, whole
+from trainlint.probe.analysis.observed import Observed, line_of, number, whole
 from trainlint.probe.analysis.shares import call_type
 from trainlint.probe.analysis.steps import RankSteps
-from trainlint.probe.evidence import Barrier
+from trainlint.probe.evidence import Barrier, EpochStarts
 from trainlint.probe.recording import Record
 from trainlint.probe.traces.intervals import Span, overlap, total, union, without
 
@@ -181,16 +181,27 @@ def _without(spans: Iterable[Span], others: Sequence[Span]) -> list[Span]:
 
 
 def batch_digests(steps: RankSteps) -> tuple[str, ...]:
-    """The digest of the first batch of each epoch of the training loader, as far as they were seen."""
-    notes = list(steps.process.noted("digest"))
-    loaders = [whole(note.get("loader")) for note in notes]
-    own = next(iter(loaders), None)
-    by_epoch = {
-        whole(note.get("epoch")) or 0: str(note.get("digest"))
-        for note, loader in zip(notes, loaders, strict=True)
-        if loader == own and note.get("digest")
-    }
-    return tuple(by_epoch[epoch] for epoch in sorted(by_epoch))
+    """The digest of the first batch of each epoch of the first training loader, as far as they were seen."""
+    return next((starts.digests for starts in epoch_starts(steps)), ())
+
+
+def epoch_starts(steps: RankSteps) -> tuple[EpochStarts, ...]:
+    """How the epochs of each training loader began, as far as they were seen."""
+    by_loader: dict[int | None, dict[int, str]] = {}
+    for note in steps.process.noted("digest"):
+        if note.get("digest"):
+            epochs = by_loader.setdefault(whole(note.get("loader")), {})
+            epochs[whole(note.get("epoch")) or 0] = str(note.get("digest"))
+    loaders = {whole(note.get("name")): note for note in steps.process.noted("loader")}
+    return tuple(
+        EpochStarts(
+            digests=tuple(epochs[epoch] for epoch in sorted(epochs)),
+            distributed_sampler=known if isinstance(known := note.get("distributed_sampler"), bool) else None,
+            line=line_of(str(note.get("line"))),
+        )
+        for loader, epochs in by_loader.items()
+        for note in (loaders.get(loader, {}),)
+    )
 
 
 def dataset_shares(ranks: Iterable[RankSteps]) -> dict[int, float]:
@@ -211,14 +222,14 @@ def dataset_shares(ranks: Iterable[RankSteps]) -> dict[int, float]:
 
 
 def unused_parameters(steps: RankSteps) -> int | None:
-    """As DDP counted them last where it looks for them; else by the gradients that were missing."""
-    counts = [_unused(note) for note in steps.process.noted("ddp")]
+    """As DDP counted them last, or else by the gradients that were missing, in modules in which it looks for them."""
+    counts = [_unused(note) for note in steps.process.noted("ddp") if note.get("find_unused_parameters")]
     return next((count for count in reversed(counts) if count is not None), None)
 
 
 def _unused(note: Mapping[str, object]) -> int | None:
     missing, unused_bytes = whole(note.get("unused_parameters")), whole(note.get("unused_parameter_bytes"))
-    if not note.get("find_unused_parameters") or unused_bytes is None:
+    if unused_bytes is None:
         return missing
     return max(1, missing or 0) if unused_bytes else 0
 
