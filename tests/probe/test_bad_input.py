@@ -50,6 +50,14 @@ MANIFEST = Manifest(
 OLD_TORCH = {"torch/__init__.py": "from torch import _C\n__version__ = '1.13.1+cu117'\n", "torch/_C.py": ""}
 """As much of an old release as it takes to tell that it is one."""
 
+FOUR_STEPS = """
+import torch
+model = torch.nn.Linear(2, 2)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for _ in range(4):
+    model(torch.ones(2)).sum().backward()
+    optimizer.step()
+"""
 RUNS = {
     "a script that does without torch": Case(
         ("job.py",), NOTHING_MEASURED, ("no process of the job loaded torch", "--python"), {"job.py": "print('x')"}
@@ -74,6 +82,12 @@ RUNS = {
     ),
     "a script that loads torch and does not train": Case(
         ("job.py",), NOTHING_MEASURED, ("no optimizer stepped, and no backward pass ran",), {"job.py": "import torch"}
+    ),
+    "a script that is done before the warm-up is": Case(
+        ("job.py",),
+        NOTHING_MEASURED,
+        ("nothing could be measured: the job ended after 3 steps, in the warm-up",),
+        {"job.py": FOUR_STEPS},
     ),
     "a script that is not done in time": Case(
         ("--timeout", "0.5", "job.py"),

@@ -204,6 +204,13 @@ def test_a_thread_that_waits_for_its_core_with_a_batch_at_hand_does_not_wait_for
     assert analyse(made.write(tmp_path, process))[0].bottleneck.kind == "compute"
 
 
+def test_a_share_about_its_threshold_is_told_once() -> None:
+    found = diagnose(replace(NOTHING, shares=shares(0.87), intervals={"model": (0.80, 0.94)}))
+    assert found.kind == "compute"
+    (why,) = found.why
+    assert "between 80 % and 94 %" in why and "about the threshold of 85 %" in why
+
+
 def test_steps_that_differ_leave_the_bottleneck_open(tmp_path: Path) -> None:
     process = made.rank()
     process.phase(records.CLEAN)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from trainlint.agent import records
+
 if TYPE_CHECKING:
     from trainlint.probe.recording import JobEnd, Recording
     from trainlint.report.probe_result import ProbeResult
@@ -12,6 +14,8 @@ JOB_FAILED = 3
 """The job failed before enough steps."""
 NOTHING_MEASURED = 4
 NO_TORCH = "no process of the job loaded torch in Python 3.9 or newer; name the training environment by --python"
+
+TRAINING = (records.BACKWARD, records.UPDATE, records.SCALER_UPDATE)
 
 
 def outcome_of(result: ProbeResult, read: Recording) -> tuple[int, list[str]]:
@@ -60,6 +64,8 @@ def _why_nothing(result: ProbeResult, read: Recording) -> str | None:
         why += dict.fromkeys(told)
     elif not read.processes:
         why.append(NO_TORCH)
+    elif not faults and any(one.kind in TRAINING for process in read.processes for one in process.records):
+        why = [result.environment.missing.get("steps", why[0])]
     elif not faults:
         why.append("no optimizer stepped, and no backward pass ran")
     return "; ".join(one for one in why if one)

@@ -81,7 +81,13 @@ def diagnose(found: Findings) -> Bottleneck:
     return Bottleneck(
         kind=first.kind,
         score=first.share,
-        why=[first.why, *(one.why for one in others), *_about_doubts(found), *_about_straggler(found)],
+        why=[
+            # A share that is about its threshold is told so, once.
+            *([] if first.kind == "compute" and _is_near(found, "model", thresholds.COMPUTE_BUSY) else [first.why]),
+            *(one.why for one in others),
+            *_about_doubts(found),
+            *_about_straggler(found),
+        ],
         next=[*advice, AGAIN],
     )
 
