@@ -12,9 +12,12 @@ import pytest
 from trainlint.agent import records
 from trainlint.probe.analysis import analyse
 from trainlint.probe.analysis.diagnosis import Findings, diagnose
+from trainlint.probe.analysis.line_costs import line_cost
 from trainlint.probe.analysis.loaders import TrainingLoader
+from trainlint.probe.evidence import Line
 from trainlint.probe.measured import Kernels, LineCost, Shares
 from trainlint.probe.recording import ProcessSample, SystemSample
+from trainlint.probe.verdict import Source
 
 NOTHING = Findings(
     regular_steps=50,
@@ -261,3 +264,26 @@ def printing(tmp_path: Path, seconds: float) -> str:
 def test_printing(tmp_path: Path) -> None:
     assert printing(tmp_path / "much", 0.02) == "sync"
     assert printing(tmp_path / "little", 0.0001) == "compute"
+
+
+def test_without_a_loader_nothing_is_said_of_the_supply_of_data_and_the_model(tmp_path: Path) -> None:
+    """The job makes its batches itself, in time that no record covers: 0.237 s beside 0.276 s of the model."""
+    process = made.rank()
+    process.train("f f B Oadam", f=0.237 / 2 + 0.1, B=0.07, O=0.006)
+    run, _ = analyse(made.write(tmp_path, process))
+    assert (run.shares.data_wait, run.shares.forward) == (None, None)
+    assert run.bottleneck.kind == "insufficient"
+    assert run.bottleneck.why == [
+        "neither the wait for data nor the forward pass could be measured: 85 % of the step is not known to be one or "
+        "the other"
+    ]
+    assert not any("suppl" in line for line in run.bottleneck.next)
+
+
+def test_what_takes_the_most_is_named_where_the_step_computes(tmp_path: Path) -> None:
+    found = diagnose(replace(NOTHING, shares=shares(0.95, data_wait=0.01), lines=(SLOWEST,)))
+    assert found.kind == "compute"
+    assert found.next[0] == "Look at /project/train.py:30: 300 ms per step"
+
+
+SLOWEST = line_cost(Line(Path("/project/train.py"), 30), "stack", 0.3, 0.32, Source.STACKS)

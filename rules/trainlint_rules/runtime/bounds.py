@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainlint.probe.thresholds import Threshold
+from trainlint.probe.thresholds import FEWEST_STEPS, Threshold
 from trainlint.probe.verdict import Measurement, Source
 
 if TYPE_CHECKING:
@@ -27,4 +27,8 @@ def undercut(metric: str, value: float | None, bound: Threshold, source: Source)
 
 def measured_enough(run: Measured) -> bool:
     """Whether there were enough steps for their shares to mean something."""
-    return run.bottleneck.kind != "insufficient"
+    # A bottleneck may also be insufficiently known because the host's parts of the steps were not told apart.
+    parts = (run.shares.data_wait, run.shares.forward)
+    regular = run.steps.measured - run.steps.irregular
+    untold = run.shares.other is not None and parts == (None, None) and regular >= FEWEST_STEPS.value
+    return run.bottleneck.kind != "insufficient" or untold

@@ -22,7 +22,7 @@ BOTTLENECKS = {
     "transfer": "copies between host and device",
     "launch": "kernel launches: the device waits for the host to start small kernels",
     "communication": "communication between ranks",
-    "compute": "compute: the model's own work takes the step, which is the good state",
+    "compute": "compute: the step does what follows a batch: forward, backward and optimizer",
     "memory": "memory headroom: nothing is in the way, and there is memory for a larger batch",
     "balanced": "none: nothing that is known by name reaches its threshold",
     "insufficient": "not known: too little was measured",

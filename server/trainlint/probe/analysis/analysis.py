@@ -117,7 +117,8 @@ class _Analysis:
     def intervals(self) -> dict[str, tuple[float, float]]:
         """Of the shares that decide, by name; `model` is what forward, backward and optimizer take together."""
         found = {name: spread(self.cycles, name) for name in (DATA, STALL) if getattr(self.shares[0], name) is not None}
-        found["model"] = spread(self.cycles, FORWARD, BACKWARD, UPDATE)
+        known = [part for part in (FORWARD, BACKWARD, UPDATE) if getattr(self.shares[0], part) is not None]
+        found["model"] = spread(self.cycles, *known)
         told = {name: interval for name, interval in found.items() if interval is not None}
         if DATA in told:
             low, high = told[DATA]

@@ -65,6 +65,8 @@ def diagnose(found: Findings) -> Bottleneck:
     reasons = list(_reasons(found))
     if not reasons and found.kernels is None and found.shares.data_wait is None and found.shares.forward is None:
         why = "neither the wait for data nor the forward pass could be measured"
+        if found.shares.other is not None:
+            why += f": {percent(found.shares.other)} of the step is not known to be one or the other"
         advice = list(_dearest_lines(found, ("data", "stack"))) or [NOTHING]
         return Bottleneck(kind="insufficient", score=0.0, why=[why, *_about_doubts(found)], next=advice)
     if not reasons:
@@ -92,12 +94,13 @@ def diagnose(found: Findings) -> Bottleneck:
     )
 
 
+MODEL = "forward with all that precedes it after a batch, backward and optimizer"
 NOTHING = "Nothing stands out; see the lines that cost the most, and the findings that were confirmed"
 AGAIN = "Change one thing at a time, measure again, and keep what raises the throughput: --compare with this result"
 
 
 def _reasons(found: Findings) -> Iterator[Reason]:
-    """What reaches its threshold. The good state, bound by compute, is one only if nothing else is in the way."""
+    """What reaches its threshold. Compute is what is left: it counts only if nothing else is in the way."""
     held = [*_host_reasons(found), *(_device_reasons(found) if found.accelerator else ())]
     yield from held
     if not held:
@@ -152,7 +155,7 @@ def _good_or_roomy(found: Findings) -> Iterator[Reason]:
         share = _model_share(found.shares)
         # Other work on the machine is no part of what the job does.
         if share is not None and share >= bound.value * (1 - found.explained_wait):
-            yield Reason("compute", share, _told("forward, backward and optimizer", share, bound))
+            yield Reason("compute", share, _told(MODEL, share, bound))
         return
     if found.kernels is not None and found.kernels.busy_share >= bound.value:
         yield Reason("compute", found.kernels.busy_share, _told("device busy", found.kernels.busy_share, bound))
@@ -183,7 +186,7 @@ def _why_balanced(found: Findings) -> Iterator[str]:
     for name, what, share, bound in (
         ("data_wait", "data wait", found.shares.data_wait, thresholds.DATA_WAIT),
         ("sync_wait", "host stalls", found.shares.sync_wait, thresholds.HOST_STALL),
-        ("model", "forward, backward and optimizer", _model_share(found.shares), thresholds.COMPUTE_BUSY),
+        ("model", MODEL, _model_share(found.shares), thresholds.COMPUTE_BUSY),
     ):
         if share is not None and not _is_near(found, name, bound):
             yield f"{what}: {percent(share)} of the step, below the threshold of {bound.text}"
@@ -200,7 +203,7 @@ def _about_doubts(found: Findings) -> Iterator[str]:
     for name, what, share, bound in (
         ("data_wait", "data wait", found.shares.data_wait, thresholds.DATA_WAIT),
         ("sync_wait", "host stalls", found.shares.sync_wait, thresholds.HOST_STALL),
-        ("model", "forward, backward and optimizer", _model_share(found.shares), thresholds.COMPUTE_BUSY),
+        ("model", MODEL, _model_share(found.shares), thresholds.COMPUTE_BUSY),
     ):
         if share is not None and _is_near(found, name, bound):
             low, high = found.intervals[name]
@@ -249,7 +252,8 @@ def _advice(kind: Kind, found: Findings) -> Iterator[str]:
                 "Double the batch: a step that takes 30 % longer is a win, one that takes twice as long is not (000)"
             )
         case "compute":
-            yield "The data supply keeps up; what is left is the work itself: mixed precision, torch.compile (001, 003)"
+            yield from _dearest_lines(found, ("stack",))
+            yield "Where that is the model's own work: mixed precision, torch.compile (001, 003)"
         case "communication":
             yield "Reduce once per optimizer step (no_sync), then try bucket_cap_mb of 50 to 100 (000, 003)"
         case "balanced" if _is_mostly_other(found.shares):

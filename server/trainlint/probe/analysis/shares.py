@@ -3,10 +3,10 @@
 Each moment of a step counts once, for the first of these that covers it: waiting for a batch (with all that happens in
 the loader), a stall (device syncs, print, logging, trackers, saving, garbage collection), a backward pass or an
 optimizer's step (the inner one of the two). What no record covers is `forward` if a backward pass follows next, before
-a batch and an update, and `other` if not. Where another thread takes the batches from the loader, what precedes a
-backward pass may be a wait for that thread, so the forward pass is not known. On a device that works beside the host,
-these are times of the host: it queues the forward pass and waits elsewhere. Copies to a device are not timed; where
-there is none, there are no copies.
+a batch and an update, and `other` if not. Without a loader that may as well be the making of a batch, and where another
+thread takes the batches from the loader a wait for that thread, so the forward pass is not known then. On a device that
+works beside the host, these are times of the host: it queues the forward pass and waits elsewhere. Copies to a device
+are not timed; where there is none, there are no copies.
 """
 
 from __future__ import annotations
@@ -129,6 +129,7 @@ def shares_of(steps: RankSteps, parts: Parts, *, accelerator: bool) -> tuple[Sha
     missing: dict[str, str] = {}
     if records.BATCH not in kinds:
         missing[DATA] = "no loader delivered a batch in the clean steps"
+        missing[FORWARD] = "it cannot be told from the making of a batch, since no loader delivered one"
         if steps.loaded_elsewhere:
             missing[DATA] = "another thread takes the batches from the loader, and how long the training thread waits "
             missing[DATA] += "for that thread is not seen"
