@@ -207,6 +207,15 @@ def test_a_thread_that_waits_for_its_core_with_a_batch_at_hand_does_not_wait_for
     assert analyse(made.write(tmp_path, process))[0].bottleneck.kind == "compute"
 
 
+def test_work_between_a_batch_and_its_backward_pass_that_is_not_the_models_is_no_good_state() -> None:
+    parts = shares(0.99).model_copy(update={"forward": 0.96, "backward": 0.02, "optimizer": 0.01})
+    found = diagnose(replace(NOTHING, shares=parts, traced_forward_share=0.03))
+    assert found.kind == "balanced"
+    assert any("forward: 96 % of the step, but at most 3 % of the profiled steps" in why for why in found.why)
+    for seen in (0.8, None):
+        assert diagnose(replace(NOTHING, shares=parts, traced_forward_share=seen)).kind == "compute"
+
+
 def test_a_share_about_its_threshold_is_told_once() -> None:
     found = diagnose(replace(NOTHING, shares=shares(0.87), intervals={"model": (0.80, 0.94)}))
     assert found.kind == "compute"

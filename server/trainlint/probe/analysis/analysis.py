@@ -309,6 +309,7 @@ class _Analysis:
                 intervals=self.intervals,
                 core_wait_share=self.core_wait_share,
                 explained_wait=self.explained_wait,
+                traced_forward_share=traced.forward_share(self.traced),
                 accelerator=self.observed.accelerator,
                 kernels=self.kernels,
                 memory_fill=memory_fill,

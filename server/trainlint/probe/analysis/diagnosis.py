@@ -46,6 +46,8 @@ class Findings:
     """Of the steps, in which the training thread waited for a core."""
     explained_wait: float = 0.0
     """Of the steps, a wait for data because the training thread or the loader's workers waited for a core."""
+    traced_forward_share: float | None = None
+    """Of the profiled steps, in which modules or operators were on their way forward."""
     fewest: Threshold = thresholds.FEWEST_STEPS
     """How many steps a diagnosis needs."""
 
@@ -154,7 +156,8 @@ def _good_or_roomy(found: Findings) -> Iterator[Reason]:
     if not found.accelerator:
         share = _model_share(found.shares)
         # Other work on the machine is no part of what the job does.
-        if share is not None and share >= bound.value * (1 - found.explained_wait):
+        enough = share is not None and share >= bound.value * (1 - found.explained_wait)
+        if share is not None and enough and not _works_outside(found):
             yield Reason("compute", share, _told(MODEL, share, bound))
         return
     if found.kernels is not None and found.kernels.busy_share >= bound.value:
@@ -165,6 +168,15 @@ def _good_or_roomy(found: Findings) -> Iterator[Reason]:
         why = f"peak memory is {percent(filled)} of the device's (threshold {thresholds.MEMORY_HEADROOM.text})"
         why += f", and the device is busy {percent(found.kernels.busy_share)} of the time"
         yield Reason("memory", 1.0 - found.kernels.busy_share, why)
+
+
+def _works_outside(found: Findings) -> bool:
+    """Whether most of the model's work is none: what stands between a batch and its backward pass counts as forward,
+    while a profiler sees which of it modules and operators are."""
+    model, forward, seen = _model_share(found.shares), found.shares.forward, found.traced_forward_share
+    if found.accelerator or model is None or forward is None or seen is None:
+        return False
+    return forward > model / 2 and seen < forward / 2
 
 
 def _is_mostly_other(shares: Shares) -> bool:
@@ -188,8 +200,14 @@ def _why_balanced(found: Findings) -> Iterator[str]:
         ("sync_wait", "host stalls", found.shares.sync_wait, thresholds.HOST_STALL),
         ("model", MODEL, _model_share(found.shares), thresholds.COMPUTE_BUSY),
     ):
-        if share is not None and not _is_near(found, name, bound):
+        if share is not None and share < bound.value and not _is_near(found, name, bound):
             yield f"{what}: {percent(share)} of the step, below the threshold of {bound.text}"
+    if _works_outside(found):
+        yield (
+            f"forward: {percent(found.shares.forward or 0.0)} of the step, but at most "
+            f"{percent(found.traced_forward_share or 0.0)} of the profiled steps is the model's: the rest is other "
+            "code between a batch and its backward pass"
+        )
     if _is_mostly_other(found.shares):
         yield f"what is none of these: {percent(found.shares.other or 0.0)} of the step, the largest part of it"
     if found.accelerator and found.kernels is None:
@@ -256,7 +274,7 @@ def _advice(kind: Kind, found: Findings) -> Iterator[str]:
             yield "Where that is the model's own work: mixed precision, torch.compile (001, 003)"
         case "communication":
             yield "Reduce once per optimizer step (no_sync), then try bucket_cap_mb of 50 to 100 (000, 003)"
-        case "balanced" if _is_mostly_other(found.shares):
+        case "balanced" if _is_mostly_other(found.shares) or _works_outside(found):
             yield from _dearest_lines(found, ("stack",))
         case "balanced":
             yield NOTHING
