@@ -148,6 +148,8 @@ SLOWER: Mapping[str, tuple[Sequence[float], bool]] = {
     "by little in each step": ([0.005] * 40, False),
     "by much in few steps": ([0.0, 0.0, 0.500, 0.0] * 10, False),
     "in all of a few steps": ([0.020] * 6, False),
+    "in all of 13 steps, as other work may have its cores that long": ([0.200] * 14, False),
+    "in most steps, none of them among the last": ([0.020] * 70 + [0.0] * 30, False),
 }
 
 

@@ -275,6 +275,30 @@ def test_printing(tmp_path: Path) -> None:
     assert printing(tmp_path / "little", 0.0001) == "compute"
 
 
+@pytest.mark.parametrize(("empty", "ready"), [(0.0, True), (0.03, True), (0.6, False), (None, False)])
+def test_batches_that_stand_ready_need_not_be_prepared_earlier(empty: float | None, ready: bool) -> None:
+    loader = TrainingLoader("DataLoader", 2, 0.3, queue_empty_share=empty)
+    worked = line_cost(Line(Path("/project/train.py"), 9), "stack", 0.04, 0.1, Source.STACKS, in_workers=True)
+    lines = (worked.model_copy(update={"what": "data"}),)
+    found = diagnose(replace(NOTHING, shares=shares(0.6, data_wait=0.3), loader=loader, lines=lines))
+    advice = "\n".join(found.next)
+    assert found.kind == "data"
+    assert ("Do the work per item once" in advice, "Look at" in advice) == (not ready, not ready)
+    assert ("waits for the hand-over of a batch" in advice) is ready
+
+
+def test_a_line_to_look_at_costs_no_more_than_the_exact_wait_and_shows_its_interval() -> None:
+    def told(milliseconds: float, interval: tuple[float, float] | None) -> str:
+        line = line_cost(
+            Line(Path("/project/train.py"), 70), "data", milliseconds, 0.03, Source.STACKS, interval=interval
+        )
+        return diagnose(replace(NOTHING, shares=shares(0.7, data_wait=0.24), lines=(line,))).next[0]
+
+    assert told(0.00955, (0.006, 0.013)) == "Look at /project/train.py:70, which takes the wait for data"
+    assert told(0.005, (0.003, 0.007)) == "Look at /project/train.py:70: between 3 and 7 ms per step"
+    assert told(0.005, None) == "Look at /project/train.py:70: 5 ms per step"
+
+
 def test_without_a_loader_nothing_is_said_of_the_supply_of_data_and_the_model(tmp_path: Path) -> None:
     """The job makes its batches itself, in time that no record covers: 0.237 s beside 0.276 s of the model."""
     process = made.rank()

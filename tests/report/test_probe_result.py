@@ -10,6 +10,8 @@ import pytest
 from desk import Desk
 from judged_runs import CONFIRMED, JOB, SOURCE_ROWS, judged_run, measured, on_gpus
 
+from trainlint.probe.analysis.diagnosis import AGAIN, NOTHING
+from trainlint.probe.measured import Bottleneck
 from trainlint.report import probe_result
 from trainlint.report.probe_result import BrokenResult, ProbeResult, read_result, to_json
 from trainlint.source.alignment import row_digest
@@ -154,3 +156,15 @@ def test_a_damaged_result_says_what_is_wrong(desk: Desk, changes: dict[str, Any]
 def test_a_run_without_findings_is_a_result() -> None:
     result = ProbeResult.model_validate({**measured().model_dump(), "findings": [], "runtime_findings": []})
     assert read_result(to_json(result).encode()) == result
+
+
+def test_what_to_do_next_names_the_confirmed_findings_and_no_other(desk: Desk) -> None:
+    nothing = Bottleneck(kind="balanced", score=0.0, why=[], next=[NOTHING])
+    result = judged_run(desk, bottleneck=nothing).result()
+    confirmed = [one for one in result.findings if one.verdict is not None and one.verdict.status == "confirmed"]
+    assert confirmed
+    assert len(result.bottleneck.next) == len(confirmed) + 1
+    for finding in confirmed:
+        where = f"{finding.code} {finding.name} at {finding.filename}:{finding.location.row}, which the run confirmed"
+        assert any(where in line for line in result.bottleneck.next)
+    assert result.bottleneck.next[-1] == AGAIN

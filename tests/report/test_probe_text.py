@@ -61,7 +61,9 @@ def test_the_bottleneck_comes_with_its_reasons_and_thresholds(desk: Desk) -> Non
 def test_advice_names_files_as_the_rest_of_the_report_does(desk: Desk) -> None:
     advice = [f"Look at {desk.root}/src/train.py:7", "Look at /job/train.py:9"]
     run = judged_run(desk, bottleneck=Bottleneck(kind="sync", score=0.3, why=[], next=advice))
-    assert section(text_of(run), "What to do next") == ["  1. Look at src/train.py:7", "  2. Look at /job/train.py:9"]
+    told = section(text_of(run), "What to do next")
+    assert told[:2] == ["  1. Look at src/train.py:7", "  2. Look at /job/train.py:9"]
+    assert told[2].startswith("  3. Mend TL201 sync-in-step at src/train.py:7, which the run confirmed")
 
 
 def figures(rows: list[str], unit: str) -> list[float]:

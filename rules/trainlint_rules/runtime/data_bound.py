@@ -9,7 +9,7 @@ from trainlint.lint.rule import RuntimeRule
 from trainlint.probe import thresholds
 from trainlint.probe.evidence import Evidence
 from trainlint.probe.figures import percent
-from trainlint.probe.verdict import Source
+from trainlint.probe.verdict import Measurement, Source
 from trainlint_rules.runtime.bounds import measured_enough, reached
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ class DataBound(RuntimeRule):
     ## Use instead
     Load with `num_workers` of half to two thirds of the physical cores, `pin_memory=True` and
     `persistent_workers=True`. Do once, ahead of training, what is done per item at every epoch: tokenize into Arrow or
-    npy files, resize images. Then measure again.
+    npy files, resize images. Then measure again. Where batches stand ready all the same, the workers are quick enough:
+    hand over fewer and larger tensors, and leave cores to the training thread.
 
     ## Fix safety
     There is none: what to change is in the code that the measurements name.
@@ -60,7 +61,17 @@ class DataBound(RuntimeRule):
         wait = reached("data wait", run.shares.data_wait, thresholds.DATA_WAIT, Source.AGENT)
         sure = run.share_intervals.get("data_wait", (math.inf, math.inf))[0] >= thresholds.DATA_WAIT.value
         if wait is not None and sure and measured_enough(run) and not _faster_alone(run):
-            yield self.shown(f"The step waits {percent(wait.value)} of its time for data", wait)
+            told = f"The step waits {percent(wait.value)} of its time for data"
+            loader = run.loader
+            if loader is None or loader.workers == 0 or loader.queue_empty_share is None:
+                yield self.shown(told, wait)
+                return
+            bound, empty = thresholds.QUEUE_EMPTY, loader.queue_empty_share
+            if empty < bound.value:
+                told += (
+                    ", though batches stand ready: for the hand-over of one, for a core, or for a slow one among them"
+                )
+            yield self.shown(told, wait, Measurement("queue found empty", empty, bound.unit, Source.AGENT, bound.value))
 
 
 def _faster_alone(run: Measured) -> bool:

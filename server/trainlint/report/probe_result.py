@@ -15,8 +15,11 @@ from pydantic import ValidationError
 from trainlint.lint.finding import RuntimeFinding, Severity
 from trainlint.lint.pages import DOCUMENTATION
 from trainlint.lint.result import Reported
-from trainlint.probe.measured import Measured
+from trainlint.probe.analysis.diagnosis import AGAIN, NOTHING
+from trainlint.probe.figures import counted, percent
+from trainlint.probe.measured import Bottleneck, Measured
 from trainlint.probe.model import Model
+from trainlint.probe.verdict import Status
 from trainlint.report.json_model import FindingJson, MeasurementJson, PositionJson
 from trainlint.report.paths import text_of
 from trainlint.report.view import View
@@ -107,10 +110,12 @@ class ProbeResult(Measured, _Versioned):
         """Join what was measured with the findings, each of which carries its verdict."""
         paths = {reported.path for reported in judged} | {Path(line.filename) for line in run.lines}
         paths |= {finding.path for finding in runtime if finding.path is not None}
+        findings = [FindingJson.of(reported, view) for reported in judged]
         return cls.model_validate(
             {
                 **{name: getattr(run, name) for name in Measured.model_fields},
-                "findings": [FindingJson.of(reported, view) for reported in judged],
+                "bottleneck": _with_confirmed(run.bottleneck, findings),
+                "findings": findings,
                 "runtime_findings": [RuntimeFindingJson.of(finding) for finding in runtime],
                 "sources": SourceJson.all(paths, view),
             }
@@ -124,6 +129,31 @@ class ProbeResult(Measured, _Versioned):
         """That of one row; None where nobody has it."""
         rows = self.row_digests(filename)
         return rows[row - 1] if 0 < row <= len(rows) else None
+
+
+MOST_CONFIRMED = 5
+"""Named in what to do next; more are counted."""
+
+
+def _with_confirmed(bottleneck: Bottleneck, findings: Sequence[FindingJson]) -> Bottleneck:
+    """What to do next, with the findings that the run confirmed, the dearest first."""
+    confirmed = [
+        (finding, verdict.share)
+        for finding in findings
+        if (verdict := finding.verdict) is not None and verdict.status == Status.CONFIRMED.value
+    ]
+    confirmed.sort(key=lambda one: -(one[1] or 0.0))
+    told = [
+        f"Mend {finding.code} {finding.name} at {finding.filename}:{finding.location.row}, which the run confirmed"
+        + (f" ({percent(share)} of the step)" if share is not None else "")
+        for finding, share in confirmed[:MOST_CONFIRMED]
+    ]
+    if len(confirmed) > MOST_CONFIRMED:
+        told.append(f"Mend {counted(len(confirmed) - MOST_CONFIRMED, 'more finding')} that the run confirmed")
+    if not told:
+        return bottleneck
+    advice = [line for line in bottleneck.next if line not in (AGAIN, NOTHING)]
+    return bottleneck.model_copy(update={"next": [*advice, *told, AGAIN]})
 
 
 def to_json(result: ProbeResult) -> str:

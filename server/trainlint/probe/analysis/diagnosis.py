@@ -287,6 +287,14 @@ def _for_data(found: Findings) -> Iterator[str]:
         few, many = (max(1, cores // 2), max(1, cores * 2 // 3)) if cores is not None else (0, 0)
         half = f": {few} to {many} here" if few < many else f": {few} here" if few else ""
         yield f"Load with workers, half to two thirds of the physical cores{half} (000)"
+    if loader is not None and loader.keeps_up:
+        # What stood ready may be other batches than the next one: they are delivered in order.
+        ready = f"Batches stood ready at {percent(1.0 - (loader.queue_empty_share or 0.0))} of the requests"
+        yield (
+            f"{ready}: the step waits for the hand-over of a batch (fewer and larger tensors are quicker), "
+            "for a core (fewer workers, fewer threads per rank), or for a batch that takes longer than those after it"
+        )
+        return
     yield from _dearest_lines(found, ("data",))
     if loader is not None and loader.workers > 0:
         yield "Do the work per item once, ahead of training (tokens to Arrow or npy), or on the device (000, 003)"
@@ -297,5 +305,17 @@ def _dearest_lines(found: Findings, kinds: tuple[str, ...]) -> Iterator[str]:
     costly = [line for line in found.lines if line.what in kinds and line.ms_per_step]
     dearest = next((line for line in costly if line.in_workers), next(iter(costly), None))
     if dearest is not None:
-        where = " of worker time" if dearest.in_workers else ""
-        yield f"Look at {dearest.filename}:{dearest.row}: {dearest.ms_per_step:.3g} ms{where} per step"
+        yield f"Look at {dearest.filename}:{dearest.row}{_cost(dearest, found)}"
+
+
+def _cost(line: LineCost, found: Findings) -> str:
+    """What a line costs, with how sure that is; nothing where the wait for data is known better than by samples."""
+    wait = found.shares.data_wait
+    is_wait = line.what == "data" and not line.in_workers
+    if is_wait and wait is not None and (line.share or 0.0) >= wait:
+        return ", which takes the wait for data"
+    told = f"{line.ms_per_step:.3g}"
+    if line.interval_ms is not None:
+        low, high = line.interval_ms
+        told = f"between {low:.3g} and {high:.3g}"
+    return f": {told} ms{' of worker time' if line.in_workers else ''} per step"

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from trainlint.agent import records
+from trainlint.probe import thresholds
 from trainlint.probe.analysis.observed import line_of, whole
 from trainlint.probe.analysis.steps import RankSteps
 from trainlint.probe.evidence import Line
@@ -39,6 +40,12 @@ class TrainingLoader:
     def line(self) -> Line | None:
         """Where it was made, or iterated over."""
         return line_of(str(self.note.get("line")))
+
+    @property
+    def keeps_up(self) -> bool:
+        """Whether its workers have batches ready when one is asked for."""
+        empty = self.queue_empty_share
+        return self.workers > 0 and empty is not None and empty < thresholds.QUEUE_EMPTY.value
 
     @property
     def samples_per_step(self) -> float | None:

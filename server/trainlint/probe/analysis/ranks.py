@@ -3,7 +3,8 @@
 Ranks that reduce gradients together take as long for a step as the slowest of them. A rank's own time leaves out what
 it waited: for a core that other work had, in waits that the host timed, and, where DDP reduces during the backward
 pass, what its backward pass takes longer than that of the rank that is through with it soonest. Ranks are compared step
-by step, and one is a straggler only if it is the slower one in so many steps that chance does not explain it.
+by step, and one is a straggler only if it is the slower one in so many steps that chance does not explain it, in either
+half of them.
 """
 
 from __future__ import annotations
@@ -57,11 +58,13 @@ def own_times(observed: Observed) -> tuple[OwnTime, ...]:
     usual = [statistics.median_low(step) for step in zip(*own, strict=True)]
     found = []
     for (steps, _), times in zip(ranks, own, strict=True):
-        above = sorted(time / median - 1 for time, median in zip(times, usual, strict=True) if median > 0)
+        above = [time / median - 1 for time, median in zip(times, usual, strict=True) if median > 0]
         if len(ranks) < 2 or not above:
             found.append(OwnTime(steps, statistics.median(times) if times else None))
         else:
-            found.append(OwnTime(steps, statistics.median(times), statistics.median(above), _median_at_least(above)))
+            found.append(
+                OwnTime(steps, statistics.median(times), statistics.median(above), _at_least_throughout(above))
+            )
     return tuple(found)
 
 
@@ -73,6 +76,17 @@ def straggler(times: Sequence[OwnTime]) -> tuple[OwnTime, float] | None:
     above, slowest = max(known, key=lambda one: one[0])
     sure = slowest.above_at_least is not None and slowest.above_at_least >= thresholds.STRAGGLER.value
     return (slowest, above) if sure else None
+
+
+def _at_least_throughout(above: Sequence[float]) -> float | None:
+    """The lower end of the median's 99 % interval, no more than the median of either half of the steps; None where
+    these are too few. Other work that takes a rank's cores for a while slows steps that follow each other, and a sign
+    test takes them for independent ones."""
+    least = _median_at_least(sorted(above))
+    if least is None or len(above) < thresholds.FEWEST_COMPARED_STEPS.value:
+        return None
+    middle = len(above) // 2
+    return min(least, statistics.median(above[:middle]), statistics.median(above[middle:]))
 
 
 def _median_at_least(ordered: Sequence[float]) -> float | None:
