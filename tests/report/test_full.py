@@ -53,6 +53,13 @@ def test_carets_stand_under_what_they_mean(desk: Desk, line: str, column: int, e
     assert desk.render("full").splitlines()[4] == f"  | {caret_line}"
 
 
+def test_a_fix_that_is_not_as_safe_as_others_of_its_rule_says_why(desk: Desk) -> None:
+    fix = Fix(Applicability.UNSAFE, "Pass non_blocking=True", because="the device may be a CPU")
+    desk.report(desk.write("train.py"), fix=fix)
+    told = "fix:  Pass non_blocking=True (unsafe, since the device may be a CPU: `--fix --unsafe-fixes` applies it)\n"
+    assert told in desk.render("full")
+
+
 def test_a_long_span_leaves_its_middle_out(desk: Desk) -> None:
     rows = [f"    argument_{number}," for number in range(10)]
     path = desk.write("train.py", "\n".join(["call(", *rows, ")"]) + "\n")

@@ -358,10 +358,13 @@ class DeprecatedAmp(Rule):
         if not (use.called or replacement.device_keyword or replacement.is_class):
             # Nothing that names the device reads better here than the plain name did, so the call is what must change.
             call = f'{replacement.function}("{_device(use)}", …)'
-            return Fix(Applicability.DISPLAY, f"Call `{call}` where the name that is kept here is called")
-        applicability = Applicability.SAFE if use.called or replacement.device_keyword else Applicability.UNSAFE
+            advice = f"Call `{call}` where the name that is kept here is called"
+            return Fix(Applicability.DISPLAY, advice, because="the name is not called here")
+        safe = use.called or replacement.device_keyword
+        applicability = Applicability.SAFE if safe else Applicability.UNSAFE
         recipes = (*_rewrite(use, replacement), *_tidy_imports(use))
-        return Fix(applicability, f"Use {replacement.function}", recipes)
+        because = "" if safe else "the name is not called here"
+        return Fix(applicability, f"Use {replacement.function}", recipes, because=because)
 
 
 def _is_available(replacement: Replacement, torch: tuple[int, int] | None) -> bool:

@@ -313,13 +313,22 @@ class BlockingTransfer(Rule):
             return None
         message = "Pass non_blocking=True"
         if move.may_be_other_accelerator:
-            return Fix(Applicability.DISPLAY, message)
-        safe = move.device_is_certain and not move.host_value_reused and not move.value.container
-        applicability = Applicability.SAFE if safe else Applicability.UNSAFE
-        return Fix(applicability, message, (SetArgument(move.site, "non_blocking", "True"),))
+            return Fix(Applicability.DISPLAY, message, because="the device may be another accelerator than CUDA")
+        because = _why_not_safe(move)
+        applicability = Applicability.UNSAFE if because else Applicability.SAFE
+        return Fix(applicability, message, (SetArgument(move.site, "non_blocking", "True"),), because=because)
 
     def judge(self, finding: Finding, evidence: Evidence) -> Verdict:
         return judge_copies(evidence, finding.site)
+
+
+def _why_not_safe(move: Transfer) -> str:
+    """What makes an asynchronous copy unsafe here; empty where nothing does."""
+    if not move.device_is_certain:
+        return "the device may be a CPU"
+    if move.value.container:
+        return "what is moved is a collection, whose method may not know the argument"
+    return "the host tensor is used again and might be written during the copy" if move.host_value_reused else ""
 
 
 def _is_pinned(move: Transfer) -> bool:

@@ -389,7 +389,7 @@ class LoaderNoPinMemory(Rule):
         value = "True" if _surely_cuda(loader) else "torch.cuda.is_available()"
         message = f"Pass pin_memory={value}"
         if loader.arguments.spread:
-            return Fix(Applicability.DISPLAY, message)
+            return Fix(Applicability.DISPLAY, message, because="the loader's arguments are not all written here")
         position = POSITION if loader.library == TORCH_LOADER else None
         setting = SetArgument(loader.site, "pin_memory", value, position)
         if value == "True":

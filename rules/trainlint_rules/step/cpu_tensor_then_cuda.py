@@ -335,11 +335,17 @@ class CpuTensorThenCuda(Rule):
         assert isinstance(transfer, Transfer)
         factory, made_by = transfer.factory, transfer.made_by
         if factory in NO_DEVICE_FORM or made_by is None or not transfer.device_text or _binds(transfer):
-            return Fix(Applicability.DISPLAY, "Keep the value on the device, or build the tensor once before the loop")
+            advice = "Keep the value on the device, or build the tensor once before the loop"
+            because = (
+                "it copies from the host either way" if factory in NO_DEVICE_FORM else "`device=` may not go there"
+            )
+            return Fix(Applicability.DISPLAY, advice, because=because)
+        safe = factory in SAME_VALUES
         return Fix(
-            Applicability.SAFE if factory in SAME_VALUES else Applicability.UNSAFE,
+            Applicability.SAFE if safe else Applicability.UNSAFE,
             f"Make the tensor with device={transfer.device_text}",
             (SetArgument(made_by, "device", transfer.device_text), ReplaceByPart(transfer.site, made_by)),
+            because="" if safe else "the device may make other values than the host does",
         )
 
     def judge(self, finding: Finding, evidence: Evidence) -> Verdict:

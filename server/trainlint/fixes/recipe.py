@@ -194,3 +194,5 @@ class Fix:
     """Empty for a display fix."""
     otherwise: str = ""
     """Advice to give instead where the recipes do not apply to the text; empty where the fix is then just not made."""
+    because: str = ""
+    """Why it is not as safe as others of its rule are: "the device may be a CPU"; empty where it is."""

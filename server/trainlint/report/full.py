@@ -118,4 +118,6 @@ def _notes(reported: Reported, view: View, style: Style) -> Iterator[str]:
 def _fix_note(fix: Fix) -> list[str]:
     """What the fix does, and how far it goes; advice of several lines, code included, keeps its lines."""
     first, *others = [printable(line) for line in fix.message.splitlines()]
-    return [f"{first} ({FIX_NOTES[fix.applicability]})", *others]
+    level, colon, how = FIX_NOTES[fix.applicability].partition(":")
+    because = f", since {printable(fix.because)}" if fix.because else ""
+    return [f"{first} ({level}{because}{colon}{how})", *others]
