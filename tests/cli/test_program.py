@@ -97,6 +97,7 @@ def test_a_verb_wins_over_a_folder_of_its_name(program: Program) -> None:
 
 def test_a_misspelled_verb_gets_a_hint(program: Program) -> None:
     assert "did you mean the verb `explain`?" in program("explian", "TL201").stderr
+    assert "did you mean the verb `check`?" in program("lint", ".").stderr
     program.write({"chekc": ""})
     assert "verb" not in program("chekc").stderr
 

@@ -37,7 +37,7 @@ def said_without_py_spy(libraries: Path) -> str:
 
 
 def test_where_py_spy_is_not_installed_the_extra_installs_it(tmp_path: Path) -> None:
-    assert said_without_py_spy(tmp_path / "libs") == "py-spy is not installed: pip install 'trainlint[probe]'"
+    assert said_without_py_spy(tmp_path / "libs") == "py-spy is not installed: pip install 'PATH_OF_THE_CLONE[probe]'"
 
 
 def test_where_the_editor_extension_carries_no_py_spy_nothing_can_be_installed(tmp_path: Path) -> None:

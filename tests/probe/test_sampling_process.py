@@ -146,7 +146,7 @@ def test_a_missing_package_is_a_reason_with_what_to_install(
         [sys.executable, "-c", program, tmp_path, str(job.pid)], capture_output=True, text=True, check=True
     )
     assert done.stderr == ""
-    assert done.stdout.count("pip install 'trainlint[probe]'") == sources
+    assert done.stdout.count("pip install 'PATH_OF_THE_CLONE[probe]'") == sources
 
 
 def test_a_process_that_has_ended_is_told_so(tmp_path: Path) -> None:

@@ -39,6 +39,9 @@ VERBS = {
 LATER_VERBS = ("ablate",)
 """Verbs whose names are taken already, so that no folder is linted by mistake once they arrive."""
 
+OTHER_WORDS = {"lint": "check", "scan": "check", "profile": "probe", "measure": "probe"}
+"""What other programs call these verbs."""
+
 
 def run(arguments: Sequence[str]) -> int:
     """Run the program and return its exit status; messages go to standard error, never as a traceback of a mistake."""
@@ -77,12 +80,13 @@ def _dispatch(arguments: Sequence[str]) -> int:
 
 
 def _hint_at_verb(path: str) -> None:
-    """Say so if what is about to be linted is not there and looks like a misspelled verb."""
+    """Say so if what is about to be linted is not there and was meant as a verb."""
     if not path.isalpha() or os.path.lexists(path):
         return
     import difflib
 
-    for verb in difflib.get_close_matches(path, [*VERBS, *LATER_VERBS], n=1):
+    near = [OTHER_WORDS[path]] if path in OTHER_WORDS else difflib.get_close_matches(path, [*VERBS, *LATER_VERBS], n=1)
+    for verb in near:
         print(f"trainlint: there is no `{path}` here; did you mean the verb `{verb}`?", file=sys.stderr)
 
 

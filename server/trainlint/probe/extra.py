@@ -8,8 +8,8 @@ from pathlib import Path
 
 import trainlint
 
-EXTRA = "pip install 'trainlint[probe]'"
-"""What to do where one of them is not there."""
+EXTRA = "pip install 'PATH_OF_THE_CLONE[probe]'"
+"""What to do where one of them is not there: as the README installs trainlint, which is on no package index."""
 
 
 def absence_of(package: str) -> str:
