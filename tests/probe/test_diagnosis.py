@@ -15,7 +15,7 @@ from trainlint.probe.analysis.diagnosis import Findings, diagnose
 from trainlint.probe.analysis.line_costs import line_cost
 from trainlint.probe.analysis.loaders import TrainingLoader
 from trainlint.probe.evidence import Line
-from trainlint.probe.measured import Kernels, LineCost, Shares
+from trainlint.probe.measured import MEASURE_AGAIN, Kernels, LineCost, Shares
 from trainlint.probe.recording import ProcessSample, SystemSample
 from trainlint.probe.verdict import Source
 
@@ -158,6 +158,10 @@ def test_a_share_that_steps_leave_near_its_threshold_is_said_to_be_about_it(shar
 def test_a_machine_that_others_use_is_named() -> None:
     found = diagnose(replace(NOTHING, shares=shares(0.9), core_wait_share=0.31))
     assert any("waited for a core 31 % of the time" in why for why in found.why)
+    assert found.next[0] == MEASURE_AGAIN
+    assert len(found.next) > 1
+    calm = diagnose(replace(NOTHING, shares=shares(0.9), core_wait_share=0.04))
+    assert MEASURE_AGAIN not in calm.next
     assert not any("core" in why for why in diagnose(replace(NOTHING, shares=shares(0.9), core_wait_share=0.04)).why)
 
 

@@ -67,6 +67,26 @@ def test_a_call_every_fifth_step_costs_a_fifth(tmp_path: Path) -> None:
     assert cost(run, 31, "print").share == pytest.approx(0.004 / 0.082)
 
 
+def test_a_line_of_an_evaluation_is_a_share_of_all_the_time_and_not_of_a_regular_step(tmp_path: Path) -> None:
+    process = made.rank()
+    process.phase(records.CLEAN)
+    for index in range(41):
+        if index % 4 == 1:
+            for row in (50, 51, 52):
+                process.call("print", row, 0.400)
+            process.step("n1 . n . n/ N1 f B Oadam")
+        else:
+            process.step("N f B Oadam")
+    run, _ = analyse(made.write(tmp_path, process))
+    assert run.steps.irregular == 10
+    shares = [cost(run, row, "print").share for row in (50, 51, 52)]
+    assert cost(run, 50, "print").ms_per_step == pytest.approx(100.0)
+    assert run.steps.mean_s is not None
+    assert run.steps.mean_s < 0.1
+    assert sum(share or 0.0 for share in shares) < 1.0
+    assert shares == [pytest.approx(shares[0])] * 3
+
+
 def test_one_call_within_another_on_a_line_counts_once(tmp_path: Path) -> None:
     process = made.rank()
     process.phase(records.CLEAN)
@@ -138,6 +158,7 @@ def test_samples_of_a_worker_are_attributed_within_the_worker(tmp_path: Path) ->
     assert evidence.stacks[line(7)].seconds_per_step == pytest.approx(0.75 * 0.068, rel=0.05)
     assert evidence.stacks[line(7)].interval_s is None
     assert cost(run, 7, "data").in_workers
+    assert cost(run, 7, "data").share is None
 
 
 @pytest.mark.parametrize("recorded", ["here", "elsewhere"])

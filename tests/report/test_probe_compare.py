@@ -54,6 +54,31 @@ def test_a_change_of_throughput_comes_with_its_noise(desk: Desk) -> None:
     assert rate.is_clear
 
 
+def on_busy_machine(factor: float, waits: float) -> Measured:
+    """The run beside other work: its training thread waits for a core for this share of the time."""
+    run = at_speed(factor)
+    return run.model_copy(update={"cpu": run.cpu.model_copy(update={"core_wait_share": waits})})
+
+
+@pytest.mark.parametrize("busy", ["the earlier run", "this run"])
+def test_a_busy_machine_is_named_and_no_regression_is_claimed(desk: Desk, busy: str) -> None:
+    waits = (0.4, 0.0) if busy == "the earlier run" else (0.0, 0.4)
+    now = result_of(desk, on_busy_machine(4.0, waits[1]))
+    comparison = compare(result_of(desk, on_busy_machine(1.0, waits[0])), now)
+    told = f"busy machine: other work ran during {busy}: its training thread waited for a core 40 % of the time"
+    assert told in list(comparison_texts(comparison, Run(desk).view))
+    verdict = outcome(Regression(0.05), now, comparison)
+    assert not verdict.met
+    assert busy in verdict.reason
+
+
+def test_a_regression_on_a_machine_with_free_cores_is_claimed(desk: Desk) -> None:
+    now = result_of(desk, on_busy_machine(1.5, 0.02))
+    comparison = compare(result_of(desk, on_busy_machine(1.0, 0.02)), now)
+    assert comparison.loads == ()
+    assert outcome(Regression(0.05), now, comparison).met
+
+
 def test_a_change_within_the_spread_of_the_steps_is_not_claimed(desk: Desk) -> None:
     comparison = compare(result_of(desk, at_speed(1.0, jitter=0.8)), result_of(desk, at_speed(1.08, jitter=0.8)))
     assert comparison.rate is not None

@@ -23,9 +23,11 @@ from judged_runs import (
 
 from trainlint.probe.measured import Bottleneck, Cpu, LineCost, Overhead, Overlapping, Shares, Steps
 from trainlint.probe.verdict import Verdict
+from trainlint.report.probe_lines import line_cost
 from trainlint.report.probe_sections import LONGEST_LIST
 from trainlint.report.probe_text import render_text
 from trainlint.report.sources import Sources
+from trainlint.report.verdicts import calls_text
 from trainlint.report.view import View
 from trainlint.report.width import display_width
 
@@ -244,3 +246,22 @@ def test_what_the_job_is_made_of_cannot_steer_the_terminal(desk: Desk) -> None:
     text = text_of(run)
     assert not {"\x1b", "\x07", "\u202e"} & set(text)
     assert "[bold]x[/bold] :smile:" in text
+
+
+FIGURES = {
+    "a figure": ({"ms_per_step": 2.5}, "2.5 ms"),
+    "an interval": ({"ms_per_step": 2.5, "interval_ms": (1.5, 4.0)}, "1.5 to 4 ms"),
+    "an interval that begins at nothing": ({"ms_per_step": 2.5, "interval_ms": (3.0e-8, 4.55)}, "up to 4.55 ms"),
+    "next to nothing": ({"ms_per_step": 3.0e-8}, "under 0.001 ms"),
+}
+
+
+@pytest.mark.parametrize(("fields", "text"), FIGURES.values(), ids=FIGURES)
+def test_the_cost_of_a_line_has_the_digits_that_tell_something(fields: dict[str, Any], text: str) -> None:
+    line = measured().lines[0].model_copy(update=fields)
+    assert line_cost(line) == text
+
+
+def test_figures_agree_with_their_nouns() -> None:
+    assert calls_text(1.0004) == "1 call per step"
+    assert calls_text(2.0) == "2 calls per step"

@@ -11,7 +11,7 @@ from desk import Desk
 from judged_runs import CONFIRMED, INCONCLUSIVE, NOT_EXERCISED, REFUTED
 
 from trainlint.lint.finding import Severity
-from trainlint.probe.verdict import Status, Verdict
+from trainlint.probe.verdict import COST_TO_STEP, WORKER_TIME, Measurement, Source, Status, Verdict
 from trainlint.report.verdicts import phrase
 
 
@@ -31,6 +31,19 @@ from trainlint.report.verdicts import phrase
             id="a condition that proved false",
         ),
         pytest.param(Verdict(Status.CONFIRMED), "confirmed", id="nothing to add"),
+        pytest.param(
+            Verdict(
+                Status.REFUTED,
+                80.9,
+                0.00477,
+                evidence=(
+                    Measurement("worker time, all workers together", 80.9, WORKER_TIME, Source.STACKS),
+                    Measurement(COST_TO_STEP, 22.7, "ms/step", Source.STACKS, 95.1),
+                ),
+            ),
+            "refuted: measured 80.9 ms of workers per step, which cost the step 22.7 ms at most (0.5 % of it)",
+            id="time of loader workers, and the part of the step that it can cost",
+        ),
     ],
 )
 def test_a_verdict_is_one_phrase(verdict: Verdict, text: str) -> None:

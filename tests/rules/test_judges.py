@@ -487,6 +487,14 @@ def test_workers_have_milliseconds_of_their_own_and_cost_the_step_a_part_of_them
     assert (bounded.ms_per_step, bounded.share) == (pytest.approx(50.0), pytest.approx(0.03))
 
 
+@pytest.mark.parametrize(("seconds", "share"), [(0.07, 0.7), (0.25, None)])
+def test_what_takes_longer_than_a_step_is_no_share_of_it(seconds: float, share: float | None) -> None:
+    stacks = {FIRST: StackSamples(seconds, 400, False)}
+    verdict = verdict_on(Case("TL222", "", measured(stacks=stacks), CONFIRMED))
+    assert verdict.ms_per_step == pytest.approx(seconds * 1e3)
+    assert verdict.share == (share if share is None else pytest.approx(share))
+
+
 def test_an_interval_stands_beside_a_figure_of_few_samples() -> None:
     sampled = StackSamples(0.03, 30, False, (0.02, 0.05))
     verdict = verdict_on(Case("TL222", "", measured(stacks={FIRST: sampled}), CONFIRMED))

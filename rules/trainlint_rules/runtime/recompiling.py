@@ -7,6 +7,7 @@ from trainlint.lint.finding import RuntimeFinding
 from trainlint.lint.rule import RuntimeRule
 from trainlint.probe import thresholds
 from trainlint.probe.evidence import Evidence
+from trainlint.probe.figures import counted
 from trainlint.probe.verdict import Source
 from trainlint_rules.runtime.bounds import reached
 
@@ -55,4 +56,4 @@ class Recompiling(RuntimeRule):
         again = reached("compilations", evidence.recompilations, thresholds.RECOMPILATIONS, Source.AGENT)
         if again is not None:
             times = "once" if again.value == 1 else f"{again.value:.0f} times"
-            yield self.shown(f"Code was compiled {times} in {evidence.steps} steps after the warm-up", again)
+            yield self.shown(f"Code was compiled {times} in {counted(evidence.steps, 'step')} after the warm-up", again)

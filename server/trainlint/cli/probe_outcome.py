@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trainlint.agent import records
+from trainlint.probe.figures import counted
 
 if TYPE_CHECKING:
     from trainlint.probe.recording import JobEnd, Recording
@@ -26,7 +27,8 @@ def outcome_of(result: ProbeResult, read: Recording) -> tuple[int, list[str]]:
         how = f"signal {end.signal}" if end.signal else f"status {end.exit_code}"
         wanted = read.manifest.options.steps
         without = "" if read.processes else f"; {NO_TORCH}"
-        return JOB_FAILED, [f"the job failed with {how} after {result.steps.measured} of {wanted} steps{without}"]
+        done = f"{result.steps.measured} of {counted(wanted, 'step')}"
+        return JOB_FAILED, [f"the job failed with {how} after {done}{without}"]
     if reason is not None:
         return NOTHING_MEASURED, [f"nothing could be measured: {reason}"]
     return 0, []

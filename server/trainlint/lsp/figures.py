@@ -12,6 +12,7 @@ from lsprotocol import types
 from trainlint.lsp.documents import is_notebook
 from trainlint.lsp.evidence import FileEvidence
 from trainlint.lsp.session import Session
+from trainlint.probe.figures import counted
 
 if TYPE_CHECKING:
     from trainlint.probe.measured import LineCost
@@ -64,7 +65,7 @@ def _explained(cost: LineCost) -> str:
 
 
 def _when(result: ProbeResult) -> str:
-    return f"Measured over {result.steps.measured} steps of a run on {result.started}."
+    return f"Measured over {counted(result.steps.measured, 'step')} of a run on {result.started}."
 
 
 def code_lenses(session: Session, uri: str) -> Iterator[types.CodeLens]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict, Field
 
 from trainlint.lsp.addresses import path_of
+from trainlint.probe.figures import counted
 
 if TYPE_CHECKING:
     from trainlint.report.probe_result import ProbeResult
@@ -187,7 +188,7 @@ class Probing:
                 now = (f"warming up, step {state.steps}", 0)
             else:
                 clean = min(state.clean_steps, wanted)
-                now = (f"{clean} of {wanted} steps", min(99, 100 * clean // wanted))
+                now = (f"{clean} of {counted(wanted, 'step')}", min(99, 100 * clean // wanted))
             if now != told:
                 tell(*now)
                 told = now

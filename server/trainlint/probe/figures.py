@@ -9,13 +9,13 @@ NOT_MEASURED = "-"
 
 
 def number(value: float) -> str:
-    """A figure with three digits or all of its whole ones: `12.3`, `0.0421`, `1870`; below 0.001 as `4.2e-04`."""
+    """A figure with three digits or all of its whole ones: `12.3`, `0.0421`, `1870`; below that `under 0.001`."""
     if value == 0:
         return "0"
     if abs(value) >= 100:
         return f"{value:.0f}"
     if abs(value) < 0.001:
-        return f"{value:.1e}"
+        return "under 0.001" if value > 0 else "above -0.001"
     return f"{float(f'{value:.3g}'):g}"
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from trainlint.probe import thresholds
 from trainlint.probe.evidence import Evidence, LoaderEvidence, StackSamples
-from trainlint.probe.verdict import Measurement, Source, Status, Verdict
+from trainlint.probe.figures import counted
+from trainlint.probe.verdict import COST_TO_STEP, WORKER_TIME, Measurement, Source, Status, Verdict
 from trainlint.semantics.context import Site
 
 CONFIRMED_SHARE = thresholds.FINDING_COST.value
@@ -40,7 +41,7 @@ def judge_cost(
     figure = Measurement(metric, seconds_per_step * 1e3, "ms/step", source, confirmed_share * evidence.step_s * 1e3)
     status = Status.CONFIRMED if share >= confirmed_share else Status.REFUTED if ran else Status.INCONCLUSIVE
     note = "" if status is not Status.INCONCLUSIVE else unmeasured
-    return Verdict(status, seconds_per_step * 1e3, share, calls_per_step, (figure,), note)
+    return Verdict(status, seconds_per_step * 1e3, _part(share), calls_per_step, (figure,), note)
 
 
 def judge_stacks(evidence: Evidence, site: Site, *, confirmed_share: float = CONFIRMED_SHARE) -> Verdict:
@@ -59,7 +60,13 @@ def judge_stacks(evidence: Evidence, site: Site, *, confirmed_share: float = CON
     taken, threshold = _Seconds.of(own), confirmed_share * evidence.step_s
     status, note = taken.against(threshold)
     figures = tuple(taken.figures("stack time", "ms/step", threshold))
-    return Verdict(status, taken.value * 1e3, taken.value / evidence.step_s, None, figures, note)
+    return Verdict(status, taken.value * 1e3, _part(taken.value / evidence.step_s), None, figures, note)
+
+
+def _part(share: float) -> float | None:
+    """A share of the regular step; none where a line takes longer than that, and so runs outside of it too, as in an
+    evaluation."""
+    return share if share <= 1 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +114,7 @@ def _judge_worker_time(evidence: Evidence, worked: _Seconds, own: _Seconds, conf
 
     The milliseconds of the verdict are the workers' own, all of them together; the share is that of the step.
     """
-    told = [*worked.figures("worker time, all workers together", "worker ms/step")]
+    told = [*worked.figures("worker time, all workers together", WORKER_TIME)]
     told += own.figures("stack time", "ms/step") if own.value > 0 else ()
     loader = evidence.loader
     if loader is None:
@@ -116,7 +123,7 @@ def _judge_worker_time(evidence: Evidence, worked: _Seconds, own: _Seconds, conf
     threshold = confirmed_share * evidence.step_s
     cost = own + _cost_to_step(evidence, worked, loader)
     told.append(Measurement("data wait", loader.data_wait_share, "share", Source.AGENT, confirmed_share))
-    told.append(Measurement("cost to the step, at most", cost.value * 1e3, "ms/step", Source.STACKS, threshold * 1e3))
+    told.append(Measurement(COST_TO_STEP, cost.value * 1e3, "ms/step", Source.STACKS, threshold * 1e3))
     status, note = cost.against(threshold)
     if status is Status.INCONCLUSIVE and len(evidence.loaders) > 1:
         note = "several loaders fed the steps, and whose workers these are is not known"
@@ -274,7 +281,7 @@ def judge_data_wait(evidence: Evidence, sites: Iterable[Site], *, confirmed_shar
     if loader is None:
         return Verdict(Status.INCONCLUSIVE, note=_no_loader(evidence))
     if loader.workers > 0:
-        return Verdict(Status.REFUTED, note=f"the job's loader ran with {loader.workers} workers")
+        return Verdict(Status.REFUTED, note=f"the job's loader ran with {counted(loader.workers, 'worker')}")
     figure = Measurement("data wait", loader.data_wait_share, "share", Source.AGENT, confirmed_share)
     status = Status.CONFIRMED if loader.data_wait_share >= confirmed_share else Status.REFUTED
     waited = loader.data_wait_share * evidence.step_s * 1e3
@@ -324,7 +331,7 @@ def judge_pageable_copies(
         "pageable copies", seconds * 1e3, "ms/step", Source.KINETO, confirmed_share * evidence.step_s * 1e3
     )
     status = Status.CONFIRMED if share >= confirmed_share else Status.REFUTED
-    return Verdict(status, seconds * 1e3, share, calls, (figure,))
+    return Verdict(status, seconds * 1e3, _part(share), calls, (figure,))
 
 
 def judge_epoch_start(
@@ -352,7 +359,7 @@ def judge_epoch_start(
         "worker start", seconds * 1e3, "ms/step", Source.AGENT, confirmed_share * evidence.step_s * 1e3
     )
     status = Status.CONFIRMED if share >= confirmed_share else Status.REFUTED
-    return Verdict(status, seconds * 1e3, share, None, (start, spread))
+    return Verdict(status, seconds * 1e3, _part(share), None, (start, spread))
 
 
 def judge_padding(evidence: Evidence, site: Site) -> Verdict:

@@ -9,6 +9,11 @@ from typing import Literal
 
 from trainlint.probe.model import Model
 
+MEASURE_AGAIN = (
+    "Measure again while nothing else runs: other work took cores from the job, and may be what the figures show"
+)
+"""The first advice where a machine was too busy."""
+
 
 class Gpu(Model):
     index: int
@@ -179,7 +184,8 @@ class LineCost(Model):
     interval_ms: tuple[float, float] | None = None
     """Where it rests on too few samples for a figure."""
     share: float | None
-    """Of the mean step; where no steps are known, as with --pid, of the time that its process was looked at."""
+    """Of the mean clean step, evaluation and new epochs included; None for the time of loader workers, which run beside
+    it and beside each other. Where no steps are known, as with --pid, of the time that its process was looked at."""
     share_interval: tuple[float, float] | None = None
     """Where no steps are known, and that rests on too few samples for a figure."""
     calls_per_step: float | None

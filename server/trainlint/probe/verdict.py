@@ -27,6 +27,12 @@ class Source(StrEnum):
     PSUTIL = "psutil"
 
 
+WORKER_TIME = "worker ms/step"
+"""Unit of what loader workers take, all together: they run beside each other and beside the step."""
+COST_TO_STEP = "cost to the step, at most"
+"""What of the workers' time the step can wait for, in milliseconds per step."""
+
+
 @dataclass(frozen=True, slots=True)
 class Measurement:
     """One figure behind a verdict, with the threshold it was held against."""

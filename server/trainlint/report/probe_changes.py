@@ -25,6 +25,7 @@ def headlines(comparison: Comparison) -> Iterator[str]:
     """What can be compared, and how throughput and bottleneck changed."""
     yield from (f"cannot be compared: {obstacle}" for obstacle in comparison.obstacles)
     yield from (f"differs: {difference}" for difference in comparison.differences)
+    yield from (f"busy machine: {load}" for load in comparison.loads)
     yield rate_text(comparison)
     earlier, now = comparison.bottlenecks
     yield f"bottleneck: {now}, as before" if earlier == now else f"bottleneck: {now}, before {earlier}"
@@ -45,6 +46,8 @@ def rate_text(comparison: Comparison) -> str:
     if rate.noise is None:
         return f"throughput: {figures}; the spread of the steps is not known, so this may be noise)"
     verdict = "" if rate.is_clear else ", which is within the noise"
+    if rate.is_clear and comparison.loads:
+        verdict = ", which other work on the machine may explain"
     return f"throughput: {figures}, uncertain by {percent(rate.noise)}){verdict}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean
 
-from trainlint.probe.figures import binary_size, milliseconds, number, percent, seconds_text
+from trainlint.probe.figures import binary_size, counted, milliseconds, number, percent, seconds_text
 from trainlint.probe.measured import GpuPoint, StepPoint
 from trainlint.report.markup import Markup, data_table, element
 from trainlint.report.plots import Bar, Curve, Part, columns, curves, strip
@@ -68,9 +68,9 @@ def step_timeline(result: ProbeResult) -> Iterator[Markup]:
     )
     caption = "Clean steps in their order; pale ones hold an evaluation or a new epoch, and may reach beyond the scale."
     if len(groups) < len(steps):
-        caption += f" Each bar is the mean of up to {len(groups[0][1])} steps."
+        caption += f" Each bar is the mean of up to {counted(len(groups[0][1]), 'step')}."
     end = steps[-1].start_s + steps[-1].duration_s
-    plot = columns(bars, highest, f"Time of {len(steps)} steps; the table below has the figures")
+    plot = columns(bars, highest, f"Time of {counted(len(steps), 'step')}; the table below has the figures")
     yield chart(plot, milliseconds(highest), "0", "first clean step", seconds_text(end), caption, legend)
     yield _step_table(bars)
 

@@ -14,8 +14,9 @@ from pathlib import PurePath
 from statistics import fmean, stdev
 
 from trainlint.probe.command import program_of
-from trainlint.probe.measured import LineCost
-from trainlint.probe.thresholds import FINDING_COST
+from trainlint.probe.figures import percent
+from trainlint.probe.measured import MEASURE_AGAIN, LineCost
+from trainlint.probe.thresholds import CORE_WAIT, FINDING_COST
 from trainlint.probe.verdict import Status
 from trainlint.report.json_model import FindingJson
 from trainlint.report.probe_result import ProbeResult
@@ -87,6 +88,8 @@ class Comparison:
     """Why the speeds of the two runs cannot be compared."""
     differences: tuple[str, ...]
     """What else is not the same, and may be the reason for a change."""
+    loads: tuple[str, ...]
+    """Which of the runs were on a machine that was busy with other work, so that no change of speed is the job's."""
     rate: RateChange | None
     """None where no throughput can be compared."""
     shares: tuple[ShareChange, ...]
@@ -102,6 +105,7 @@ def compare(earlier: ProbeResult, now: ProbeResult) -> Comparison:
         earlier_started=earlier.started,
         obstacles=obstacles,
         differences=tuple(_differences(earlier, now)),
+        loads=tuple(_loads(earlier, now)),
         rate=None if obstacles else _rate(earlier, now),
         shares=tuple(_share_changes(earlier, now)),
         bottlenecks=(earlier.bottleneck.kind, now.bottleneck.kind),
@@ -140,6 +144,15 @@ def _differences(earlier: ProbeResult, now: ProbeResult) -> Iterator[str]:
             yield printable(f"{name} {new or 'unknown'}, before {old or 'unknown'}")
     if earlier.command != now.command and program_of(earlier.command) == program_of(now.command):
         yield printable(f"arguments: {' '.join(now.command)}, before {' '.join(earlier.command)}")
+
+
+def _loads(earlier: ProbeResult, now: ProbeResult) -> Iterator[str]:
+    for result, which in ((earlier, "the earlier run"), (now, "this run")):
+        waits = result.cpu.core_wait_share
+        if waits is not None and waits >= CORE_WAIT.value:
+            yield f"other work ran during {which}: its training thread waited for a core {percent(waits)} of the time"
+        elif MEASURE_AGAIN in result.bottleneck.next:
+            yield f"other work ran during {which}: it waited for data since cores were taken"
 
 
 def _rate(earlier: ProbeResult, now: ProbeResult) -> RateChange | None:

@@ -22,7 +22,7 @@ class Confirmed:
 
 @dataclass(frozen=True, slots=True)
 class Regression:
-    """`--fail-on regression[=PCT]`: throughput fell by this much, and by more than the noise."""
+    """`--fail-on regression[=PCT]`: throughput fell by this much, by more than the noise, and on no busy machine."""
 
     least: float = DEFAULT_REGRESSION
     """Relative."""
@@ -72,4 +72,7 @@ def outcome(condition: Confirmed | Regression, result: ProbeResult, comparison: 
         return Outcome(False, "no regression can be claimed: the runs measured no throughput that can be compared")
     fell = -rate.change
     met = rate.is_clear and fell > 0 and fell >= condition.least
+    if met and comparison.loads:
+        busy = "; ".join(comparison.loads)
+        return Outcome(False, f"no regression can be claimed: {busy}; {rate_text(comparison)}; measure again")
     return Outcome(met, f"{rate_text(comparison)}; a regression is a loss of {percent(condition.least)} or more")

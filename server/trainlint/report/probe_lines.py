@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from trainlint.probe.figures import number, percent
@@ -49,6 +50,17 @@ def source_row(result: ProbeResult, filename: str, cell: int | None, row: int, v
     return printable(expand_tabs(text.rstrip(), 0)[0])
 
 
+LEAST_MS, LEAST_SHARE = 0.001, 0.0005
+"""What figures no longer tell from nothing."""
+
+
+def between(low: float, high: float, written: Callable[[float], str], *, least: float) -> str:
+    """Return `1.2 to 3.4`, or `up to 3.4` where it may as well be nothing."""
+    if low < least:
+        return f"up to {written(high)}"
+    return written(low) if written(low) == written(high) else f"{written(low)} to {written(high)}"
+
+
 def line_cost(line: LineCost) -> str:
     """What the line costs at each step; an interval where there are few samples."""
     figure = line_figure(line)
@@ -60,8 +72,7 @@ def line_cost(line: LineCost) -> str:
 def line_figure(line: LineCost) -> str:
     """That without its unit; empty where it was not measured."""
     if line.interval_ms is not None:
-        low, high = map(number, line.interval_ms)
-        return low if low == high else f"{low} to {high}"
+        return between(*line.interval_ms, number, least=LEAST_MS)
     return "" if line.ms_per_step is None else number(line.ms_per_step)
 
 
@@ -70,8 +81,7 @@ def line_share(line: LineCost) -> str:
     if line.share is None:
         return ""
     if line.share_interval is not None:
-        low, high = map(percent, line.share_interval)
-        return low if low == high else f"{low} to {high}"
+        return between(*line.share_interval, percent, least=LEAST_SHARE)
     return percent(line.share) if line.interval_ms is None else f"about {percent(line.share)}"
 
 

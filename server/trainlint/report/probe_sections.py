@@ -49,7 +49,7 @@ def environment_text(result: ProbeResult) -> str:
         f"CUDA {environment.cuda}" if environment.cuda else "",
         gpus_text(result),
         counted(environment.world_size, "rank"),
-        f"{environment.cores} cores" if environment.cores else "",
+        counted(environment.cores, "core") if environment.cores else "",
         f"on {environment.host}" if environment.host else "",
     ]
     return printable(", ".join(part for part in parts if part))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainlint.probe.figures import in_unit, number, percent
-from trainlint.probe.verdict import Measurement, Status, Verdict
+from trainlint.probe.verdict import COST_TO_STEP, WORKER_TIME, Measurement, Status, Verdict
 
 ORDER = (Status.CONFIRMED, Status.INCONCLUSIVE, Status.REFUTED, Status.NOT_EXERCISED)
 """What asks for something to be done first."""
@@ -26,9 +26,17 @@ def phrase(verdict: Verdict) -> str:
 
 
 def measured_phrase(verdict: Verdict) -> str:
-    """Return the cost that decided: `measured 12.3 ms per step, 31 %`; empty where none did."""
+    """Return the cost that decided: `measured 12.3 ms per step, 31 %`; empty where none did.
+
+    The time of loader workers is told apart from the part of the step that it can cost.
+    """
     if verdict.ms_per_step is None or verdict.status not in (Status.CONFIRMED, Status.REFUTED):
         return ""
+    if any(one.unit == WORKER_TIME for one in verdict.evidence):
+        costs = [one.value for one in verdict.evidence if one.metric == COST_TO_STEP]
+        share = "" if verdict.share is None else f" ({percent(verdict.share)} of it)"
+        cost = f", which cost the step {number(costs[0])} ms at most{share}" if costs else ""
+        return f"measured {number(verdict.ms_per_step)} ms of workers per step{cost}"
     share = "" if verdict.share is None else f", {percent(verdict.share)}"
     return f"measured {number(verdict.ms_per_step)} ms per step{share}"
 
@@ -42,7 +50,8 @@ def evidence_lines(verdict: Verdict) -> Iterator[str]:
 
 def calls_text(calls_per_step: float) -> str:
     """Return how often a line ran: `1 call per step`."""
-    return f"{number(calls_per_step)} {'call' if calls_per_step == 1 else 'calls'} per step"
+    count = number(calls_per_step)
+    return f"{count} {'call' if count == '1' else 'calls'} per step"
 
 
 def measurement_text(one: Measurement) -> str:

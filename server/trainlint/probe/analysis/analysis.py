@@ -44,6 +44,7 @@ from trainlint.probe.analysis.shares import (
 from trainlint.probe.analysis.steps import RankSteps
 from trainlint.probe.analysis.timeline import step_points
 from trainlint.probe.evidence import Evidence, Line, LoaderEvidence, RankEvidence, SyncCount
+from trainlint.probe.figures import counted
 from trainlint.probe.measured import (
     Bottleneck,
     Gpu,
@@ -260,7 +261,7 @@ class _Analysis:
             return "no process of the job trained"
         if steps.missing or steps.count >= wanted:
             return steps.missing or None
-        return f"the job ended after {steps.count} of {wanted} clean steps"
+        return f"the job ended after {steps.count} of {counted(wanted, 'clean step')}"
 
     def _why_no_kernels(self) -> str:
         if not self.observed.accelerator:
@@ -338,8 +339,12 @@ class _Analysis:
         return added(self.parts_by_rank.get(steps.process.pid, ()))
 
     def _line_costs(self) -> Iterator[LineCost]:
-        """The lines that cost something, without those whose time is another's."""
-        step_s = self._step_s
+        """The lines that cost something, without those whose time is another's.
+
+        What they cost is spread over all clean cycles, and so is the time that it is a share of: a line of an
+        evaluation is no part of a regular step.
+        """
+        step_s = self.shown.cycle_s if self.shown is not None else 0.0
         for (line, kind), call in self.calls.by_type.items():
             what = kind if kind in ("print", "logging", "tracker", "save", "collect") else "call"
             yield line_cost(line, what, call.seconds_per_step, step_s, Source.AGENT, calls=call.calls_per_step)

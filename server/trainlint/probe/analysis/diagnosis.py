@@ -14,8 +14,8 @@ from trainlint.probe import thresholds
 from trainlint.probe.analysis.loaders import TrainingLoader
 from trainlint.probe.analysis.ranks import OwnTime
 from trainlint.probe.device_idle import stall_that_costs, unexplained_idle
-from trainlint.probe.figures import percent
-from trainlint.probe.measured import Bottleneck, Kernels, LineCost, Shares
+from trainlint.probe.figures import counted, percent
+from trainlint.probe.measured import MEASURE_AGAIN, Bottleneck, Kernels, LineCost, Shares
 from trainlint.probe.thresholds import Threshold
 
 Kind = Literal["data", "sync", "transfer", "launch", "communication", "compute", "memory", "balanced", "insufficient"]
@@ -60,9 +60,21 @@ class Reason:
 
 
 def diagnose(found: Findings) -> Bottleneck:
-    """The bottleneck: of what reaches its threshold, what takes the most of the step."""
+    """The bottleneck: of what reaches its threshold, what takes the most of the step. On a busy machine the first
+    advice is to measure again."""
+    bottleneck = _bottleneck(found)
+    if not _is_busy(found):
+        return bottleneck
+    return bottleneck.model_copy(update={"next": [MEASURE_AGAIN, *bottleneck.next]})
+
+
+def _is_busy(found: Findings) -> bool:
+    return max(found.explained_wait, found.core_wait_share or 0.0) >= thresholds.CORE_WAIT.value
+
+
+def _bottleneck(found: Findings) -> Bottleneck:
     if found.regular_steps < found.fewest.value:
-        why = found.missing or f"{found.regular_steps} regular steps were timed ({found.fewest.text} are needed)"
+        why = found.missing or f"{_timed(found.regular_steps)} ({found.fewest.text} are needed)"
         return Bottleneck(kind="insufficient", score=0.0, why=[why], next=["Probe more steps: --steps"])
     reasons = list(_reasons(found))
     if not reasons and found.kernels is None and found.shares.data_wait is None and found.shares.forward is None:
@@ -94,6 +106,10 @@ def diagnose(found: Findings) -> Bottleneck:
         ],
         next=[*advice, AGAIN],
     )
+
+
+def _timed(steps: int) -> str:
+    return f"{counted(steps, 'regular step')} {'was' if steps == 1 else 'were'} timed"
 
 
 MODEL = "forward with all that precedes it after a batch, backward and optimizer"
@@ -230,12 +246,11 @@ def _about_doubts(found: Findings) -> Iterator[str]:
     bound = thresholds.CORE_WAIT
     if found.explained_wait >= bound.value:
         explained = f"{percent(found.explained_wait)} of the step is a wait for data that waits for a core explain"
-        yield f"{explained} (threshold {bound.text}): measure again while nothing else runs"
+        yield f"{explained} (threshold {bound.text})"
     waits = found.core_wait_share
     if waits is not None and waits >= bound.value:
         yield (
-            f"the training thread was ready and waited for a core {percent(waits)} of the time "
-            f"(threshold {bound.text}): measure again while nothing else runs"
+            f"the training thread was ready and waited for a core {percent(waits)} of the time (threshold {bound.text})"
         )
 
 

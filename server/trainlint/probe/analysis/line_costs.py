@@ -34,7 +34,7 @@ def line_cost(
         line: the line.
         what: a kind that `LineCost.what` lists.
         seconds: per step; None where that was not measured.
-        step_s: the mean step, which the share is of; 0 where no step was timed.
+        step_s: the mean clean step, evaluation and new epochs included, which the share is of; 0 where none was timed.
         source: where the seconds come from.
         calls: per step; None where they were not counted.
         interval: the seconds between which the truth lies, where there are too few samples for a figure.
@@ -47,7 +47,7 @@ def line_cost(
             "what": what,
             "ms_per_step": None if seconds is None else seconds * 1e3,
             "interval_ms": None if interval is None else (interval[0] * 1e3, interval[1] * 1e3),
-            "share": seconds / step_s if seconds is not None and step_s > 0 else None,
+            "share": seconds / step_s if seconds is not None and step_s > 0 and not in_workers else None,
             "calls_per_step": calls,
             "in_workers": in_workers,
             "source": source.value,

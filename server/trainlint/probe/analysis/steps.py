@@ -17,6 +17,7 @@ from enum import Enum
 from itertools import pairwise
 
 from trainlint.agent import records
+from trainlint.probe.figures import counted
 from trainlint.probe.recording import ProcessRecording, Record
 
 OFTEN_ENOUGH = 3
@@ -113,6 +114,11 @@ class RankSteps:
         return statistics.fmean(cycle.duration for cycle in self.regular) if self.regular else None
 
     @property
+    def cycle_s(self) -> float:
+        """Mean of all clean cycles, evaluation and new epochs included; 0 where there are none."""
+        return self.wall_s / len(self.cycles) if self.cycles else 0.0
+
+    @property
     def micro_batches(self) -> float | None:
         """Batches per regular step, on average: prefetching makes single steps uneven."""
         return statistics.fmean(cycle.batches for cycle in self.regular) if self.regular else None
@@ -180,7 +186,7 @@ def steps_of(process: ProcessRecording, warmup: int) -> RankSteps:
     label = _in_words(anchors[-1].label, process) if how == "" else how
     count, clean = len(clean), [cycle for cycle in clean if cycle.whole]
     if not clean:
-        why = f"the job ended after {len(cycles)} steps, in the warm-up"
+        why = f"the job ended after {counted(len(cycles), 'step')}, in the warm-up"
         return RankSteps(process, warmup=warm, label=label, missing=why)
     ends = tuple(anchor.end for anchor in anchors)
     return RankSteps(process, tuple(_told_apart(clean)), count, warm, ends, label, note=note)

@@ -13,6 +13,7 @@ from pathlib import Path
 from trainlint.probe import machine
 from trainlint.probe.doctor.check import Check, State
 from trainlint.probe.extra import EXTRA
+from trainlint.probe.figures import counted
 from trainlint.probe.sampling.pyspy import PTRACE_SCOPE, TO_BE_ALLOWED, PySpyUnavailableError, first_look
 
 SHARED_MEMORY = Path("/dev/shm")
@@ -86,7 +87,7 @@ def _attaching() -> Check:
 def _cores() -> Check:
     usable, all_cores = machine.usable_cores(), os.cpu_count() or 1
     physical = machine.physical_cores()
-    found = f"{usable} of {all_cores} cores can be used"
+    found = f"{usable} of {counted(all_cores, 'core')} can be used"
     found += "" if physical is None else f", {physical} without hyper-threads"
     quota = _quota()
     if quota is not None and quota < usable:
