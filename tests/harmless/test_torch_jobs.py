@@ -18,7 +18,6 @@ SAID: dict[str, dict[str, set[str]]] = {
     "observed.py": {
         "own_profiler_from_before_the_window": OWN_PROFILER,
         "own_profiler_that_begins_in_the_window": OWN_PROFILER,
-        "own_profiler_that_begins_in_the_window_with_stacks": OWN_PROFILER,
         "own_profiler_that_ends_in_the_window": OWN_PROFILER,
         "own_profiler_that_waits": OWN_PROFILER,
         "own_profiler_that_waits_in_a_frozen_heap": OWN_PROFILER,

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -69,7 +70,8 @@ def test_reads_prints_and_the_like_are_recorded_by_line(tmp_path: Path) -> None:
     assert {record.value for record in job.rank.records if record.kind == records.TOKENS} == {8.0}
     (trace,) = job.rank.noted("trace")
     assert Path(str(trace["path"])).exists()
-    assert Path(str(trace["stacks"])).exists()
+    assert (trace["steps"], trace["stacks"]) == (2, None)
+    assert [bool(note["without_stacks"]) for note in job.rank.noted("window")] == [True]
     assert [note["planned"] for note in job.rank.noted("stop")] == [True]
     assert str(path) in str(next(job.rank.noted("files"))["paths"])
     phases = [int(record.value) for record in job.rank.records if record.kind == records.PHASE]
@@ -302,6 +304,27 @@ def test_after_the_measurement_nothing_of_the_hooks_is_left(tmp_path: Path) -> N
     job = run_job(tmp_path, BEGIN + DETACHED, warmup=3, steps=10, profile=False, keep_running=True)
     assert job.streams == run_plain(tmp_path, BEGIN + DETACHED)
     assert list(job.rank.noted("fault")) == []
+
+
+MANY_CALLS = """
+net = torch.nn.Linear(4, 1); optimizer = torch.optim.SGD(net.parameters(), 0.1)
+def token(number):
+    return len("a" * 3) + number
+for x, in DataLoader(TensorDataset(torch.randn(80, 4)), batch_size=1):
+    tokens = [token(number) for number in range(20_000)]
+    net(x).sum().backward(); optimizer.step()
+"""
+
+
+def test_the_window_of_a_job_with_many_small_calls_takes_about_as_long_as_its_steps(tmp_path: Path) -> None:
+    job = run_job(tmp_path, BEGIN + MANY_CALLS, warmup=3, steps=20)
+    (window,) = job.rank.noted("window")
+    steps = [record for record in job.rank.records if record.kind == records.UPDATE]
+    took = [after.start - before.start for before, after in pairwise(steps)]
+    ordinary = sorted(took)[len(took) // 2]
+    assert list(job.rank.noted("fault")) == []
+    assert float(str(window["seconds"])) < 9 * 3 * ordinary + 2.0
+    assert int(str(window["peak_bytes"])) < 60_000_000
 
 
 PROFILED = """

@@ -96,6 +96,8 @@ NOTES = {
     "unused_parameter_bytes, reductions (per step)",
     "environment": "variables (those that rules speak about; an unset one stands with an empty value)",
     "files": "paths of the source files that the process has loaded",
+    "window": "seconds that the profiler's window took, its steps among them; peak_bytes by which it raised the most "
+    "memory that the process had held; why it recorded no stacks, where it had no need to (without_stacks)",
     "trace": "path of a Kineto trace, steps (profiled), stack_steps, path of the trace with stacks",
     "recompilations": "start, end (their count at the start and at the end of a stretch of clean steps), graph_breaks",
     "watched": "lines (PATH:ROW) of a file that the process executes, whose runs it records; a process that can watch "

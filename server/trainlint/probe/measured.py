@@ -153,6 +153,10 @@ class Overhead(Model):
     probe_core_share: float | None = None
     """CPU of the probe and its samplers, of one core."""
     recording_bytes: int | None = None
+    window_s: float | None = None
+    """What the profiler's window took on the slowest rank, its steps among them."""
+    window_memory_bytes: int | None = None
+    """By how much the window raised the peak of the host's memory, on the rank where that was the most."""
 
 
 class StepPoint(Model):

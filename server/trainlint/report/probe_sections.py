@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from trainlint.probe.figures import counted, percent
+from trainlint.probe.figures import binary_size, counted, percent
+from trainlint.probe.measured import Overhead
 from trainlint.probe.verdict import Status
 from trainlint.report.json_model import FindingJson
 from trainlint.report.paths import shown, text_of
@@ -157,4 +158,14 @@ def overhead_text(result: ProbeResult) -> str:
         parts.append(f"{percent(overhead.agent_share)} of the steps")
     if overhead.probe_core_share is not None:
         parts.append(f"{percent(overhead.probe_core_share)} of one core beside the job")
-    return f"Measuring took {' and '.join(parts)}." if parts else ""
+    measuring = f"Measuring took {' and '.join(parts)}." if parts else ""
+    return f"{measuring} {_window_text(overhead)}".strip()
+
+
+def _window_text(overhead: Overhead) -> str:
+    """What the profiler's window cost; empty where there was none."""
+    if overhead.window_s is None:
+        return ""
+    took = f"The profiled steps took {overhead.window_s:.1f} s"
+    memory = overhead.window_memory_bytes
+    return f"{took} and {binary_size(memory)} of memory more than before." if memory else f"{took}."

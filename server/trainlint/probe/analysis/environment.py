@@ -112,6 +112,9 @@ def _noted_missing(observed: Observed) -> dict[str, str]:
     for process in observed.recording.processes:
         for note in process.noted("missing"):
             found.setdefault(str(note.get("what")), str(note.get("why")))
+        for note in process.noted("window"):
+            if note.get("without_stacks"):
+                found.setdefault("kineto.stacks", str(note["without_stacks"]))
         for note in process.noted("fault"):
             found.setdefault("agent", f"the agent in process {process.pid} failed at {note.get('where')} and was off")
         if process.lost and process.role == "rank":

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TypeVar
+
 from trainlint.agent import records
-from trainlint.probe.analysis.observed import Observed
+from trainlint.probe.analysis.observed import Observed, number, whole
 from trainlint.probe.measured import Overhead
+
+_Number = TypeVar("_Number", int, float)
 
 RECORD_S = 1.5e-6
 """At most what the agent takes for a record: 0.33 us to write it, and the hook around it."""
@@ -21,11 +26,18 @@ def overhead_of(observed: Observed) -> Overhead:
     manifest = observed.recording.manifest
     seconds = manifest.end.clock - manifest.clock if manifest.end is not None else 0.0
     cpu = manifest.probe_cpu_s
+    windows = [note for steps in observed.ranks for note in steps.process.noted("window")]
     return Overhead(
         agent_share=_agent_share(observed),
         probe_core_share=cpu / seconds if cpu is not None and seconds > 0 else None,
         recording_bytes=observed.recording.size_bytes or None,
+        window_s=_most(number(note.get("seconds")) for note in windows),
+        window_memory_bytes=_most(whole(note.get("peak_bytes")) for note in windows),
     )
+
+
+def _most(values: Iterable[_Number | None]) -> _Number | None:
+    return max((value for value in values if value is not None), default=None)
 
 
 def _agent_share(observed: Observed) -> float | None:
