@@ -254,6 +254,59 @@ def test_the_share_of_evaluation_is_what_its_cycles_take_beyond_a_step(tmp_path:
     assert run.overlapping.evaluation == pytest.approx(4 * 0.1 / (20 * STEP + 0.4))
 
 
+EVALUATION = "/project/train.py:40"
+
+
+def evaluated(process: MadeProcess, batches: int, loader: str) -> None:
+    """Batches with gradients enabled that no backward pass follows."""
+    for index in range(batches):
+        flags = records.GRADIENTS | (records.FIRST if index == 0 else 0)
+        process.spend(records.BATCH, 0.010, name=loader, value=-1, flags=flags)
+
+
+def test_batches_of_a_loader_that_no_backward_pass_follows_are_evaluation(tmp_path: Path) -> None:
+    process = made.rank()
+    process.note("loader", name=process.name(EVALUATION), line=EVALUATION, workers=0, batch_size=8)
+    process.phase(records.CLEAN)
+    for index in range(21):
+        if index % 5 == 4:
+            evaluated(process, 100, EVALUATION)
+        process.step(PLAIN)
+    run, _ = measured(tmp_path, process)
+    assert run.steps.irregular == 4
+    assert run.steps.samples_per_s == pytest.approx(8 / STEP)
+    assert run.overlapping.evaluation == pytest.approx(4 * 1.0 / (20 * STEP + 4 * 1.0))
+
+
+def test_evaluation_that_cannot_be_told_from_training_is_not_known(tmp_path: Path) -> None:
+    process = made.rank()
+    process.note("evaluation", outputs_require_grad=True, gradients_enabled=True)
+    process.phase(records.CLEAN)
+    for index in range(21):
+        if index % 5 == 4:
+            evaluated(process, 10, LOADER)
+        process.step(PLAIN)
+    run, _ = measured(tmp_path, process)
+    assert run.overlapping.evaluation is None
+    assert "gradients enabled" in run.environment.missing["overlapping.evaluation"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [((EVALUATION,), 1), ((EVALUATION, EVALUATION), 1)], ids=["two loaders", "fetched ahead"]
+)
+def test_batches_that_come_before_each_step_are_those_of_training(
+    before: tuple[str, ...], after: int, tmp_path: Path
+) -> None:
+    process = made.rank()
+    process.phase(records.CLEAN)
+    for _ in range(21):
+        for loader in before:
+            process.spend(records.BATCH, 0.010, name=loader, value=-1, flags=records.GRADIENTS)
+        process.step(PLAIN)
+    run, _ = measured(tmp_path, process)
+    assert run.steps.irregular == 0
+
+
 @pytest.mark.parametrize(
     ("notes", "expected"),
     [

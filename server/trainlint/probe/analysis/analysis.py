@@ -61,6 +61,7 @@ from trainlint.probe.recording import Recording
 from trainlint.probe.verdict import Source
 
 NO_LOADER = "no loader delivered a batch to the training thread in the clean steps"
+NO_SAMPLES = "the training loader has no batch size, or delivered no batch in the regular steps"
 NOT_ALONE = "the loader is not run by itself, since that would run the job's own code a second time"
 NO_TOKENS = (
     "no tokens were counted: the batches on the CPU had no attention mask, nor `input_ids` of a model whose embeddings "
@@ -248,6 +249,10 @@ class _Analysis:
             yield "loader", NO_LOADER
         else:
             yield "loader.alone_batch_s", NOT_ALONE
+        if self.loader is not None and self.loader.samples_per_step is None:
+            yield "steps.samples_per_s", NO_SAMPLES
+        if steps is not None and evaluation.is_not_told_apart(steps):
+            yield "overlapping.evaluation", evaluation.NOT_TOLD_APART
         if self.tokens is None:
             yield "steps.tokens_per_s", NO_TOKENS
         if self.kernels is None:

@@ -49,14 +49,15 @@ class TrainingLoader:
 
     @property
     def samples_per_step(self) -> float | None:
-        if self.batch_size is None or self.batches_per_step is None:
+        if self.batch_size is None or not self.batches_per_step:
             return None
         return self.batch_size * self.batches_per_step
 
 
 def training_loaders(steps: RankSteps) -> tuple[TrainingLoader, ...]:
     """The training loaders of a rank that delivered a batch in its clean steps, the one with the most batches first."""
-    batches = [one for one in steps.timed(records.BATCH) if one.flags & records.GRADIENTS]
+    graded = [one for one in steps.timed(records.BATCH) if one.flags & records.GRADIENTS]
+    batches = [one for one in graded if one.name not in steps.evaluating]
     delivered = [one for one in batches if not one.flags & records.LAST]
     names = Counter(one.name for one in delivered)
     return tuple(

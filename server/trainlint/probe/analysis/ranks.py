@@ -164,6 +164,10 @@ def barrier(observed: Observed) -> Barrier | None:
     return max(found, key=lambda one: one.waiting_share, default=None)
 
 
+def _trains(batch: Record, steps: RankSteps) -> bool:
+    return bool(batch.flags & records.GRADIENTS) and batch.name not in steps.evaluating
+
+
 def _evaluations(steps: RankSteps) -> list[Span]:
     """In each cycle that evaluates, from its first evaluation batch to the next batch for training, or the end."""
     batches = steps.timed(records.BATCH)
@@ -172,8 +176,8 @@ def _evaluations(steps: RankSteps) -> list[Span]:
         if not cycle.evaluation_batches:
             continue
         own = [one for one in batches if cycle.start <= one.start < cycle.end]
-        graded = [one.start for one in own if one.flags & records.GRADIENTS]
-        first = min((one.start for one in own if not one.flags & records.GRADIENTS), default=cycle.end)
+        graded = [one.start for one in own if _trains(one, steps)]
+        first = min((one.start for one in own if not _trains(one, steps)), default=cycle.end)
         found.append((first, min((start for start in graded if start > first), default=cycle.end)))
     return found
 

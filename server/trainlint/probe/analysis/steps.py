@@ -96,6 +96,8 @@ class RankSteps:
     """Why there are no clean cycles."""
     note: str = ""
     """What the reader should know of how they were told."""
+    evaluating: frozenset[str] = frozenset()
+    """Loaders whose batches are evaluated on, though gradients are enabled."""
 
     @property
     def regular(self) -> tuple[Cycle, ...]:
@@ -168,7 +170,8 @@ class Spans:
 
 def steps_of(process: ProcessRecording, warmup: int) -> RankSteps:
     """The clean steps of a rank. `warmup` is how many steps were to be left out, where no phase was recorded."""
-    events = _events(process.records)
+    evaluating = _evaluation_loaders(_events(process.records))
+    events = _events(process.records, evaluating)
     groups, how = _groups(events)
     if len(groups) < 2:
         return RankSteps(process, missing=_why_none(events, groups), label=how)
@@ -189,7 +192,7 @@ def steps_of(process: ProcessRecording, warmup: int) -> RankSteps:
         why = f"the job ended after {counted(len(cycles), 'step')}, in the warm-up"
         return RankSteps(process, warmup=warm, label=label, missing=why)
     ends = tuple(anchor.end for anchor in anchors)
-    return RankSteps(process, tuple(_told_apart(clean)), count, warm, ends, label, note=note)
+    return RankSteps(process, tuple(_told_apart(clean)), count, warm, ends, label, note=note, evaluating=evaluating)
 
 
 def _why_none(events: Sequence[Event], groups: Sequence[Group]) -> str:
@@ -199,7 +202,35 @@ def _why_none(events: Sequence[Event], groups: Sequence[Group]) -> str:
     return f"no step was identified: the job showed {' and '.join(seen) if seen else 'no batch, backward or update'}"
 
 
-def _events(found: Iterable[Record]) -> list[Event]:
+def _evaluation_loaders(events: Sequence[Event]) -> frozenset[str]:
+    """The loaders whose batches are evaluated on with gradients enabled: no backward pass follows any of them before
+    another batch or update, they come several in a row, and less often than backward passes by other loaders' batches.
+
+    Batches that are fetched ahead, or by two loaders for one step, come as often as these passes.
+    """
+    trained: Counter[str] = Counter()
+    repeated: Counter[str] = Counter()
+    runs: Counter[str] = Counter()
+    batches = [event for event in events if event.what is What.BATCH]
+    for event, after in pairwise(events):
+        if event.what is What.BATCH and after.what is What.BACKWARD:
+            trained[event.record.name] += 1
+    last = ""
+    for event in events:
+        if event.what is What.BATCH:
+            (repeated if event.record.name == last else runs)[event.record.name] += 1
+            last = event.record.name
+        elif event.what is What.BACKWARD:
+            last = ""
+    passes = sum(trained.values())
+    return frozenset(
+        name
+        for name in {event.record.name for event in batches}
+        if not trained[name] and repeated[name] and runs[name] * 2 < passes
+    )
+
+
+def _events(found: Iterable[Record], evaluating: frozenset[str] = frozenset()) -> list[Event]:
     """The events of the training thread, in order: a batch counts from its arrival, a backward pass from its start, an
     update from its end, so that a closure's backward passes come before the update that calls them."""
     events = []
@@ -207,7 +238,7 @@ def _events(found: Iterable[Record]) -> list[Event]:
         if record.thread != 0:
             continue
         if record.kind == records.BATCH and not record.flags & records.LAST:
-            graded = record.flags & records.GRADIENTS
+            graded = record.flags & records.GRADIENTS and record.name not in evaluating
             events.append(Event(record.end, What.BATCH if graded else What.EVALUATION, record))
         elif record.kind == records.BACKWARD:
             events.append(Event(record.start, What.BACKWARD, record))
