@@ -270,6 +270,11 @@ CONTRAST = """(() => {
 """The weakest contrast between a text and what is behind it, as WCAG 2 reckons it."""
 
 
+CUT_OFF = """[...document.querySelectorAll('.code .about')].filter((said) =>
+  said.getBoundingClientRect().right > said.closest('.scroll').getBoundingClientRect().right + 1).length"""
+"""What is said of lines of code, and is not to be read without scrolling sideways."""
+
+
 @pytest.mark.parametrize("look", LOOKS)
 def test_a_browser_shows_it_whole_and_has_nothing_to_say(
     browser: chromium.Chromium, desk: Desk, tmp_path: Path, look: dict[str, Any]
@@ -281,6 +286,7 @@ def test_a_browser_shows_it_whole_and_has_nothing_to_say(
     assert (shown.requests, shown.trouble) == ([file.as_uri()], [])
     shown.evaluate(OPEN_ALL)
     assert shown.evaluate(OVERFLOW) == 0
+    assert shown.evaluate(CUT_OFF) == 0
     assert shown.evaluate("document.querySelectorAll('section').length") == 10
     assert shown.evaluate("getComputedStyle(document.querySelector('.plot')).height") == "144px"
     assert shown.evaluate("[...document.querySelectorAll('.plot rect')][0].getBoundingClientRect().height") > 10
