@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainlint.agent import records
+from trainlint.probe.analysis.steps import TRAINING
 from trainlint.probe.figures import counted
 
 if TYPE_CHECKING:
@@ -15,8 +15,6 @@ JOB_FAILED = 3
 """The job failed before enough steps."""
 NOTHING_MEASURED = 4
 NO_TORCH = "no process of the job loaded torch in Python 3.9 or newer; name the training environment by --python"
-
-TRAINING = (records.BACKWARD, records.UPDATE, records.SCALER_UPDATE)
 
 
 def outcome_of(result: ProbeResult, read: Recording) -> tuple[int, list[str]]:

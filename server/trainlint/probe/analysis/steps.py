@@ -26,6 +26,9 @@ OFTEN_ENOUGH = 3
 TIMED = records.CLEAN, records.AFTER
 """The phases of the clean steps: some of them come after the profiler's window."""
 
+TRAINING = (records.BACKWARD, records.UPDATE, records.SCALER_UPDATE)
+"""What only a job that trains records."""
+
 
 class What(Enum):
     BATCH = "batch"
