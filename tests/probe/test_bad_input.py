@@ -65,20 +65,35 @@ RUNS = {
     "an environment without torch": Case(
         (*PYTHON, "-S", "job.py"),
         JOB_FAILED,
-        ("the job failed with status 1 after 0 of 50 steps", "no process of the job loaded torch", "--python"),
+        ("the job failed with status 1 before it was seen to load torch",),
         {"job.py": "import torch"},
     ),
     "a script that fails at once": Case(
-        ("job.py",), JOB_FAILED, ("the job failed with status 1 after 0 of 50 steps",), {"job.py": "1 / 0"}
+        ("job.py",), JOB_FAILED, ("the job failed with status 1 before it was seen to load torch",), {"job.py": "1 / 0"}
     ),
     "a script that does not parse": Case(
-        ("job.py",), JOB_FAILED, ("the job failed with status 1 after 0 of 50 steps",), {"job.py": "print("}
+        ("job.py",),
+        JOB_FAILED,
+        ("the job failed with status 1 before it was seen to load torch",),
+        {"job.py": "print("},
     ),
     "a script that is killed": Case(
         ("job.py",),
         JOB_FAILED,
-        ("the job failed with signal 9 after 0 of 50 steps",),
+        ("the job failed with signal 9 before it was seen to load torch",),
         {"job.py": "import os; os.kill(os.getpid(), 9)"},
+    ),
+    "a script that is interrupted while it loads torch": Case(
+        ("job.py",),
+        JOB_FAILED,
+        ("the job was interrupted before it was seen to load torch",),
+        {"job.py": "import os, signal; os.kill(os.getpid(), signal.SIGINT); signal.pause()"},
+    ),
+    "a script that is interrupted": Case(
+        ("job.py",),
+        JOB_FAILED,
+        ("the job was interrupted after 0 of 50 steps",),
+        {"job.py": "import torch, os, signal; os.kill(os.getpid(), signal.SIGINT); signal.pause()"},
     ),
     "a script that loads torch and does not train": Case(
         ("job.py",), NOTHING_MEASURED, ("no optimizer stepped, and no backward pass ran",), {"job.py": "import torch"}
@@ -105,6 +120,7 @@ RUNS = {
 REFUSED = {
     "a script that is not there": Case(("job.py",), USAGE, ("`job.py`: there is no such file in ",)),
     "a program that is not there": Case(("--", "no-such-program"), USAGE, ("`no-such-program`", "no such program")),
+    "a folder without `--`": Case(("job",), USAGE, ("`job` cannot be started: it is a folder",), {"job/job.py": ""}),
     "a path that is not there": Case(("--", "./job"), USAGE, ("`./job` cannot be started: there is no such program",)),
     "a file that is not executable": Case(
         ("--", "./job"), USAGE, ("`./job` cannot be started: it is not executable", "chmod +x"), {"job": "print(1)"}
@@ -345,3 +361,20 @@ def test_a_result_that_can_no_longer_be_written_is_told_after_the_report(tmp_pat
     *_, last = ran.said
     assert "`--output-file out/result.json` cannot be written: no such file or directory" in last
     assert "Traceback" not in ran.err
+
+
+NOTED = {
+    "an option after the script": (("job.py", "--steps", "3"), "note: --steps after the script goes to the script"),
+    "an option of the script alone": (("job.py", "--epochs", "3"), ""),
+    "an option after two dashes": (("--", sys.executable, "job.py", "--steps", "3"), ""),
+    "an option of a run without a report": (("--quiet", "job.py", "--steps=3"), ""),
+}
+
+
+@pytest.mark.parametrize("name", NOTED)
+def test_options_that_go_to_the_script_are_noted(name: str, tmp_path: Path) -> None:
+    words, said = NOTED[name]
+    laid(tmp_path, {"job.py": "import sys; print(sys.argv[1:])"})
+    ran = probe(tmp_path, *words)
+    assert [line for line in ran.err.splitlines() if line.startswith("note: ")] == ([said] if said else [])
+    assert "3" in ran.out

@@ -505,3 +505,16 @@ def test_an_interval_stands_beside_a_figure_of_few_samples() -> None:
 def test_unmeasured_figures_stay_null() -> None:
     verdict = verdict_on(Case("TL202", "", measured(ran=RAN), INCONCLUSIVE))
     assert (verdict.ms_per_step, verdict.share, verdict.calls_per_step) == (None, None, None)
+
+
+NOTES = {
+    "a call that was not seen": (Case("TL203", "", measured(), INCONCLUSIVE), "was not seen to run"),
+    "ranks without statistics": (Case("TL304", "", measured(ranks=(rank(0), rank(1))), INCONCLUSIVE), "more steps"),
+    "a single process": (Case("TL304", "", measured(ranks=(rank(0),)), INCONCLUSIVE), "two ranks or more"),
+}
+
+
+@pytest.mark.parametrize("name", NOTES)
+def test_what_would_settle_it_is_what_was_missing(name: str) -> None:
+    case, said = NOTES[name]
+    assert said in verdict_on(case).note

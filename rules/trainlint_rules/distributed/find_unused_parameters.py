@@ -466,7 +466,8 @@ class FindUnusedParameters(Rule):
             return MADE_NOWHERE
         counts = [rank.ddp_unused_parameters for rank in evidence.ranks if rank.ddp_unused_parameters is not None]
         if not counts:
-            unmeasured = "no DDP statistics were read; probe the job on two ranks or more"
+            advice = "probe more steps" if len(evidence.ranks) > 1 else "probe the job on two ranks or more"
+            unmeasured = f"no statistics of DDP were read; {advice}"
             return judge_condition(evidence, loop, None, unmeasured=unmeasured)
         figure = Measurement("unused parameters", max(counts), "parameters", Source.AGENT, 1)
         return judge_condition(evidence, loop, max(counts) == 0, (figure,), unmeasured="")

@@ -152,6 +152,9 @@ class _Probe:
         from trainlint.probe.command import UnusableCommandError, script_of
 
         arguments = self.arguments
+        if arguments.passed_on and not arguments.quiet:
+            goes = "go" if len(arguments.passed_on) > 1 else "goes"
+            say(f"note: {' and '.join(arguments.passed_on)} after the script {goes} to the script\n")
         # Before the run: a wrong configuration is told at once, and the text is the one that runs.
         found = in_script(script_of(arguments.command, self.folder), self.folder)
         try:

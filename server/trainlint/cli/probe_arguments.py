@@ -39,6 +39,8 @@ class ProbeArguments:
     compare: Path | None
     fail_on: Confirmed | Regression | None
     path_map: tuple[str, ...]
+    passed_on: tuple[str, ...]
+    """Options that stand after the script and are the probe's own as well."""
     quiet: bool
     colour: str
 
@@ -88,6 +90,7 @@ def parse(words: Sequence[str]) -> ProbeArguments:
         compare=found.compare,
         fail_on=None if found.fail_on is None else _condition(verb, found.fail_on),
         path_map=tuple(found.path_map),
+        passed_on=() if "--" in words[: len(own) + 1] else tuple(_own_options(verb, command[1:])),
         quiet=found.quiet,
         colour=found.color,
     )
@@ -200,6 +203,12 @@ def _split(verb: VerbParser, words: Sequence[str]) -> tuple[list[str], list[str]
             break
         index += 1 + _values(verb, word, words[index + 1 :])
     return list(words[:index]), list(words[index:])
+
+
+def _own_options(verb: VerbParser, words: Sequence[str]) -> list[str]:
+    """The words that are options of the probe, each once, without values."""
+    names = [word.partition("=")[0] for word in words if word.startswith("--")]
+    return [name for name in dict.fromkeys(names) if name in verb._option_string_actions]
 
 
 def _values(verb: VerbParser, word: str, after: Sequence[str]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import TYPE_CHECKING
 
 from trainlint.probe.analysis.steps import TRAINING
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 JOB_FAILED = 3
 """The job failed before enough steps."""
 NOTHING_MEASURED = 4
+INTERRUPTED = 128 + signal.SIGINT
 NO_TORCH = "no process of the job loaded torch in Python 3.9 or newer; name the training environment by --python"
 
 
@@ -22,14 +24,21 @@ def outcome_of(result: ProbeResult, read: Recording) -> tuple[int, list[str]]:
     reason = _why_nothing(result, read)
     end = read.manifest.end
     if end is not None and _has_failed(result, read, end):
-        how = f"signal {end.signal}" if end.signal else f"status {end.exit_code}"
-        wanted = read.manifest.options.steps
-        without = "" if read.processes else f"; {NO_TORCH}"
-        done = f"{result.steps.measured} of {counted(wanted, 'step')}"
-        return JOB_FAILED, [f"the job failed with {how} after {done}{without}"]
+        return JOB_FAILED, [_failure(result, read, end)]
     if reason is not None:
         return NOTHING_MEASURED, [f"nothing could be measured: {reason}"]
     return 0, []
+
+
+def _failure(result: ProbeResult, read: Recording, end: JobEnd) -> str:
+    """How the job ended, and where it was then."""
+    if shell_status(end) == INTERRUPTED:
+        how = "the job was interrupted"
+    else:
+        how = f"the job failed with {f'signal {end.signal}' if end.signal else f'status {end.exit_code}'}"
+    if not read.processes:
+        return f"{how} before it was seen to load torch"
+    return f"{how} after {result.steps.measured} of {counted(read.manifest.options.steps, 'step')}"
 
 
 def shell_status(end: JobEnd) -> int:

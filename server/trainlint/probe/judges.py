@@ -158,7 +158,7 @@ def judge_calls(evidence: Evidence, site: Site, *, confirmed_share: float = CONF
         calls_per_step=sum(call.calls_per_step for call in found) if found else None,
         metric="time in the call",
         source=Source.AGENT,
-        unmeasured="calls from this line were not timed; probe with the agent",
+        unmeasured="the line was not seen to run in the measured steps; probe more steps",
         confirmed_share=confirmed_share,
     )
 

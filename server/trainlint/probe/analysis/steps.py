@@ -186,6 +186,8 @@ def steps_of(process: ProcessRecording, warmup: int) -> RankSteps:
     cycles = list(_cycles(anchors, events, process.records, phases))
     clean = [cycle for phase, cycle in cycles if phase in TIMED]
     warm = sum(1 for phase, _ in cycles if phase == records.WARMUP)
+    if phases.known and not process.lost and phases.at(anchors[0].start) == records.WARMUP:
+        warm += 1  # the first step, whose beginning nothing shows
     note = ""
     if not phases.known:
         clean, warm, note = clean[warmup:], min(warmup, len(clean)), "the agent recorded no phases"
