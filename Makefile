@@ -50,7 +50,8 @@ test: $(VENV)/.stamp-test node_modules/.stamp ## check formatting, style and typ
 	$(BIN)/python docs/build_pages.py --check
 	npm run --silent check
 	npm run --silent test
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal -m "not alone"
+	$(BIN)/python -m pytest -m alone
 
 .PHONY: test-harmless
 test-harmless: $(VENV)/.stamp-test ## hold jobs under the probe against plain runs (part of test as well)

@@ -234,6 +234,7 @@ CONDITIONS: dict[str, tuple[float, tuple[str, ...], str, int, str]] = {
 }
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("name", CONDITIONS)
 def test_a_regression_fails(name: str, kept: Kept, tmp_path: Path) -> None:
     speed, command, condition, status, said = CONDITIONS[name]

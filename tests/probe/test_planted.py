@@ -74,6 +74,7 @@ def test_a_program_measures_itself_in_all_processes(tmp_path: Path) -> None:
     assert worker.seconds("tokenize") > 0
 
 
+@pytest.mark.alone
 @pytest.mark.torch
 @pytest.mark.parametrize("name", REPRESENTATIVES)
 def test_the_probe_tells_the_truth(name: str, tmp_path: Path) -> None:

@@ -168,7 +168,7 @@ def test_lines_that_wait_are_evidence_and_costs(tmp_path: Path) -> None:
 def test_one_step_is_not_enough_for_a_diagnosis(tmp_path: Path) -> None:
     bottleneck = measured(tmp_path, compute_bound, steps=1).bottleneck
     assert bottleneck.kind == "insufficient"
-    assert "1 regular steps were timed (2 steps are needed)" in bottleneck.why[0]
+    assert "1 regular step was timed (2 steps are needed)" in bottleneck.why[0]
 
 
 def test_a_trace_without_steps_says_how_to_mark_them(tmp_path: Path) -> None:

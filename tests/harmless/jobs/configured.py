@@ -217,7 +217,7 @@ def trains_in_threads() -> None:
     losses: dict[int, list[float]] = {0: [], 1: []}
 
     def train(number: int) -> None:
-        for _ in range(2):
+        for _ in range(6):
             model = torch.nn.Linear(4, 1)
             torch.nn.init.ones_(model.weight)
             torch.nn.init.zeros_(model.bias)
