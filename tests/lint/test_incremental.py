@@ -285,7 +285,7 @@ def test_a_name_at_the_end_of_a_file_that_hides_one_that_was_asked_for_counts(
     assert found == told(project)
 
 
-@pytest.mark.parametrize("damage", ["", "[]", '[{"gone.py":[0]},{},{},[]]', "{"])
+@pytest.mark.parametrize("damage", ["", "[]", "[[],[],[],[]]", '[{"gone.py":[0]},{},{},[]]', "{"])
 def test_notes_of_what_was_read_that_cannot_be_read_cost_a_walk(project: Path, walked: list[str], damage: str) -> None:
     run(project, cache=True)
     with sqlite3.connect(project / FOLDER / FILE) as connection:

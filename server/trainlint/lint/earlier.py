@@ -8,10 +8,10 @@ under which that run kept its findings, and whether they still hold: see `lint.r
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from trainlint.lint.extraction import stored_facts
 from trainlint.lint.reuse import Changes
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from trainlint.lint.projects import ProjectFiles
     from trainlint.semantics.facts import ModuleFacts
 
+T = TypeVar("T")
 _CONTENTS_KIND = "contents"
 _MOST_CHANGED = 20
 """Files whose former facts are worth comparing with; a change of more is likely to touch most."""
@@ -65,7 +66,7 @@ class Earlier:
             changed[path] = former
         try:
             return self._changes.spare(_read_from(json.loads(read), self._names), changed)
-        except (ValueError, TypeError, LookupError):
+        except (ValueError, TypeError, LookupError, AttributeError):
             return False
 
     @cached_property
@@ -81,16 +82,13 @@ class Earlier:
 
 def read_row(read: Read, files: ProjectFiles) -> str:
     """What was read, as it is stored."""
-    bodies: dict[str, list[int]] = {}
-    for path, index in sorted(read.bodies):
-        bodies.setdefault(files.relative(path), []).append(index)
-    absent: dict[str, list[str]] = {}
-    for path, name in sorted(read.absent):
-        absent.setdefault(files.relative(path), []).append(name)
-    asked: dict[str, list[list[object]]] = {}
-    for (path, what), answer in read.asked.items():
-        asked.setdefault(files.relative(path), []).append([what, answer])
-    row = [bodies, asked, absent, [files.relative(path) for path in sorted(read.whole)]]
+    asked = [(path, (what, answer)) for (path, what), answer in read.asked.items()]
+    row = [
+        by_name(sorted(read.bodies), files),
+        by_name(asked, files),
+        by_name(sorted(read.absent), files),
+        [files.relative(path) for path in sorted(read.whole)],
+    ]
     return json.dumps(row, separators=(",", ":"))
 
 
@@ -98,12 +96,29 @@ def _read_from(row: list[Any], names: Mapping[str, Path]) -> Read:
     """The reverse.
 
     Raises:
-        ValueError, TypeError, KeyError: the row is not what `read_row` writes.
+        ValueError, TypeError, KeyError, AttributeError: the row is not what `read_row` writes.
     """
     bodies, asked, absent, whole = row
     return Read(
-        frozenset((names[name], index) for name, indices in bodies.items() for index in indices),
-        {(names[name], what): answer for name, pairs in asked.items() for what, answer in pairs},
-        frozenset((names[name], one) for name, those in absent.items() for one in those),
+        frozenset(by_path(bodies, names)),
+        {(path, what): answer for path, (what, answer) in by_path(asked, names)},
+        frozenset(by_path(absent, names)),
         frozenset(names[name] for name in whole),
     )
+
+
+def by_name(pairs: Iterable[tuple[Path, T]], files: ProjectFiles) -> dict[str, list[T]]:
+    """What belongs to files, under their names in the cache."""
+    found: dict[str, list[T]] = {}
+    for path, one in pairs:
+        found.setdefault(files.relative(path), []).append(one)
+    return found
+
+
+def by_path(rows: Mapping[str, Iterable[T]], names: Mapping[str, Path]) -> Iterator[tuple[Path, T]]:
+    """The reverse.
+
+    Raises:
+        KeyError: none of the files has such a name.
+    """
+    return ((names[name], one) for name, those in rows.items() for one in those)

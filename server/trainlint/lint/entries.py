@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from trainlint.lint.component import Component, EntryFindings, EntryRuns, FunctionKey, Lookup, Uncalled, Walked
-from trainlint.lint.earlier import Earlier, read_row
+from trainlint.lint.earlier import Earlier, by_name, by_path, read_row
 from trainlint.lint.reuse import Changes
 from trainlint.semantics.context import Entry
 from trainlint.semantics.vocabulary import Known
@@ -168,7 +168,7 @@ class EntryPoints:
         for entry, key in self._walk_keys.items():
             with suppress(KeyError, ValueError, TypeError, AttributeError):
                 reached, learned = json.loads(stored[key])
-                walked[entry] = Walked(self._reached_from(reached), _entry_from(entry, learned))
+                walked[entry] = Walked(frozenset(by_path(reached, self._names)), _entry_from(entry, learned))
         if self._reuse is not None:
             for entry in [entry for entry in self._walk_keys if entry not in walked]:
                 if (kept := self._reuse.entry(self._changes, entry)) is not None:
@@ -177,7 +177,7 @@ class EntryPoints:
         for entry, done in runs.walk_all(missing):
             walked[entry] = done
             if done.learned is not None:
-                row = [self._reached_rows(done.reached), _entry_row(done.learned)]
+                row = [by_name(sorted(done.reached), self.files), _entry_row(done.learned)]
                 self.cache.put(_REACHED_KIND, self._walk_keys[entry], json.dumps(row, separators=(",", ":")))
         return walked
 
@@ -191,15 +191,6 @@ class EntryPoints:
             for entry in self._walk_keys
             if (learned := walked[entry].learned) is not None
         }
-
-    def _reached_rows(self, reached: frozenset[FunctionKey]) -> dict[str, list[int]]:
-        rows: dict[str, list[int]] = {}
-        for path, index in sorted(reached):
-            rows.setdefault(self.files.relative(path), []).append(index)
-        return rows
-
-    def _reached_from(self, rows: Mapping[str, list[int]]) -> frozenset[FunctionKey]:
-        return frozenset((self._names[name], index) for name, indices in rows.items() for index in indices)
 
     # ---------------------------------------------------------------------------------------------------- findings
 
@@ -230,7 +221,7 @@ class EntryPoints:
                 if self._reuse is not None and not result.known:
                     self._reuse.keep_uncalled(self.linker, result)
                 if not result.known and not result.found.failures:
-                    row = [self._reached_rows(result.reached), result.trains, self._findings_row(result.found)]
+                    row = [by_name(sorted(result.reached), self.files), result.trains, self._findings_row(result.found)]
                     key = self._uncalled_key(result.path, result.owner, result.called)
                     self.cache.put(_UNCALLED_KIND, key, json.dumps(row, separators=(",", ":")))
                     self._put_read(key, result.found)
@@ -246,7 +237,7 @@ class EntryPoints:
                 stored = self.cache.get(_UNCALLED_KIND, key)
         with suppress(KeyError, ValueError, TypeError, AttributeError):
             rows, trains, findings = json.loads(stored or "")
-            reached = self._reached_from(rows)
+            reached = frozenset(by_path(rows, self._names))
             return Uncalled(path, owner, called, reached, bool(trains), self._findings_from(findings), known=True)
         return None if self._reuse is None else self._reuse.uncalled(self._changes, path, owner, called)
 

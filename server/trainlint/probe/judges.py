@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from trainlint.probe import thresholds
-from trainlint.probe.evidence import Evidence, LoaderEvidence, StackSamples
+from trainlint.probe.evidence import Copies, Evidence, Line, LoaderEvidence, Memsets, StackSamples, TimedCalls
 from trainlint.probe.figures import counted
 from trainlint.probe.verdict import COST_TO_STEP, WORKER_TIME, Measurement, Source, Status, Verdict
 from trainlint.semantics.context import Site
@@ -37,11 +37,28 @@ def judge_cost(
         unmeasured = f"{unmeasured} (whether the line ran is not known: {evidence.why_unknown})"
     if seconds_per_step is None or evidence.step_s <= 0:
         return Verdict(Status.INCONCLUSIVE, calls_per_step=calls_per_step, note=unmeasured)
+    verdict = _of_cost(evidence, seconds_per_step, metric, source, confirmed_share, calls_per_step)
+    if verdict.status is Status.REFUTED and not ran:
+        return replace(verdict, status=Status.INCONCLUSIVE, note=unmeasured)
+    return verdict
+
+
+def _of_cost(
+    evidence: Evidence,
+    seconds_per_step: float,
+    metric: str,
+    source: Source,
+    confirmed_share: float,
+    calls_per_step: float | None = None,
+) -> Verdict:
+    """The verdict on what is known to have run, and to have cost so much."""
     share = seconds_per_step / evidence.step_s
     figure = Measurement(metric, seconds_per_step * 1e3, "ms/step", source, confirmed_share * evidence.step_s * 1e3)
-    status = Status.CONFIRMED if share >= confirmed_share else Status.REFUTED if ran else Status.INCONCLUSIVE
-    note = "" if status is not Status.INCONCLUSIVE else unmeasured
-    return Verdict(status, seconds_per_step * 1e3, _part(share), calls_per_step, (figure,), note)
+    return Verdict(_reaches(share, confirmed_share), seconds_per_step * 1e3, _part(share), calls_per_step, (figure,))
+
+
+def _reaches(share: float, confirmed_share: float) -> Status:
+    return Status.CONFIRMED if share >= confirmed_share else Status.REFUTED
 
 
 def judge_stacks(evidence: Evidence, site: Site, *, confirmed_share: float = CONFIRMED_SHARE) -> Verdict:
@@ -150,15 +167,32 @@ def _cost_to_step(evidence: Evidence, worked: _Seconds, loader: LoaderEvidence) 
 
 def judge_calls(evidence: Evidence, site: Site, *, confirmed_share: float = CONFIRMED_SHARE) -> Verdict:
     """Judge by the time spent inside the calls made from the lines at `site`."""
-    found = [evidence.calls[line] for line in evidence.lines(site) if line in evidence.calls]
+    unmeasured = "the line was not seen to run in the measured steps; probe more steps"
+    return _judge_timed(
+        evidence, site, evidence.calls, "time in the call", Source.AGENT, unmeasured, confirmed_share=confirmed_share
+    )
+
+
+def _judge_timed(
+    evidence: Evidence,
+    site: Site,
+    table: Mapping[Line, TimedCalls | Copies | Memsets],
+    metric: str,
+    source: Source,
+    unmeasured: str,
+    *,
+    confirmed_share: float,
+) -> Verdict:
+    """Judge by what a table has of the lines at `site`."""
+    found = [table[line] for line in evidence.lines(site) if line in table]
     return judge_cost(
         evidence,
         site,
-        sum(call.seconds_per_step for call in found) if found else None,
-        calls_per_step=sum(call.calls_per_step for call in found) if found else None,
-        metric="time in the call",
-        source=Source.AGENT,
-        unmeasured="the line was not seen to run in the measured steps; probe more steps",
+        sum(one.seconds_per_step for one in found) if found else None,
+        calls_per_step=sum(one.calls_per_step for one in found) if found else None,
+        metric=metric,
+        source=source,
+        unmeasured=unmeasured,
         confirmed_share=confirmed_share,
     )
 
@@ -186,31 +220,17 @@ def judge_syncs(evidence: Evidence, site: Site, *, confirmed_share: float = CONF
 
 def judge_copies(evidence: Evidence, site: Site, *, confirmed_share: float = CONFIRMED_SHARE) -> Verdict:
     """Judge by the copies between host and device that the lines at `site` issue."""
-    found = [evidence.copies[line] for line in evidence.lines(site) if line in evidence.copies]
-    return judge_cost(
-        evidence,
-        site,
-        sum(copy.seconds_per_step for copy in found) if found else None,
-        calls_per_step=sum(copy.calls_per_step for copy in found) if found else None,
-        metric="copy time",
-        source=Source.KINETO,
-        unmeasured=_not_traced(evidence, "copies"),
-        confirmed_share=confirmed_share,
+    unmeasured = _not_traced(evidence, "copies")
+    return _judge_timed(
+        evidence, site, evidence.copies, "copy time", Source.KINETO, unmeasured, confirmed_share=confirmed_share
     )
 
 
 def judge_memsets(evidence: Evidence, site: Site, *, confirmed_share: float = CONFIRMED_SHARE) -> Verdict:
     """Judge by the device memory that the lines at `site` fill with a constant."""
-    found = [evidence.memsets[line] for line in evidence.lines(site) if line in evidence.memsets]
-    return judge_cost(
-        evidence,
-        site,
-        sum(fill.seconds_per_step for fill in found) if found else None,
-        calls_per_step=sum(fill.calls_per_step for fill in found) if found else None,
-        metric="memory fills",
-        source=Source.KINETO,
-        confirmed_share=confirmed_share,
-        unmeasured=_not_traced(evidence, "fills of device memory"),
+    unmeasured = _not_traced(evidence, "fills of device memory")
+    return _judge_timed(
+        evidence, site, evidence.memsets, "memory fills", Source.KINETO, unmeasured, confirmed_share=confirmed_share
     )
 
 
@@ -240,8 +260,7 @@ def judge_share(
     if share is None:
         return Verdict(Status.INCONCLUSIVE, note=unmeasured)
     figure = Measurement(metric, share, "share", source, confirmed_share)
-    status = Status.CONFIRMED if share >= confirmed_share else Status.REFUTED
-    return Verdict(status, share * evidence.step_s * 1e3, share, None, (figure,))
+    return Verdict(_reaches(share, confirmed_share), share * evidence.step_s * 1e3, share, None, (figure,))
 
 
 def judge_condition(
@@ -274,39 +293,36 @@ def judge_device_calls(evidence: Evidence, site: Site, *, confirmed_share: float
 
 def judge_data_wait(evidence: Evidence, sites: Iterable[Site], *, confirmed_share: float = CONFIRMED_SHARE) -> Verdict:
     """Judge the loader that is made or used at `sites`, without workers: by the wait of the step for its batches."""
-    sites = tuple(sites)
-    if _none_ran(evidence, sites):
-        return _LOADER_NOT_EXERCISED
-    loader = evidence.loader_at(sites)
-    if loader is None:
-        return Verdict(Status.INCONCLUSIVE, note=_no_loader(evidence))
+    loader = _loader_of(evidence, sites)
+    if isinstance(loader, Verdict):
+        return loader
     if loader.workers > 0:
         return Verdict(Status.REFUTED, note=f"the job's loader ran with {counted(loader.workers, 'worker')}")
-    figure = Measurement("data wait", loader.data_wait_share, "share", Source.AGENT, confirmed_share)
-    status = Status.CONFIRMED if loader.data_wait_share >= confirmed_share else Status.REFUTED
-    waited = loader.data_wait_share * evidence.step_s * 1e3
-    return Verdict(status, waited, loader.data_wait_share, None, (figure,))
+    share = loader.data_wait_share
+    figure = Measurement("data wait", share, "share", Source.AGENT, confirmed_share)
+    return Verdict(_reaches(share, confirmed_share), share * evidence.step_s * 1e3, share, None, (figure,))
 
 
 MADE_NOWHERE = Verdict(Status.NOT_EXERCISED, note="the line ran in no process of the job")
 """On set-up code: what was measured is of something else that the job made."""
 
-_LOADER_NOT_EXERCISED = Verdict(
-    Status.NOT_EXERCISED, note="no line that makes or uses this loader ran in the measured steps"
-)
 
-
-def _none_ran(evidence: Evidence, sites: Iterable[Site]) -> bool:
-    """Whether a loader is known to be none of those that were measured: a line that makes it never ran, or the steps
-    came to no line that uses it."""
+def _loader_of(evidence: Evidence, sites: Iterable[Site]) -> LoaderEvidence | Verdict:
+    """The loader that is made or used at `sites`; where that is not known, the verdict that is left."""
+    sites = tuple(sites)
+    # The first line makes the loader, the others use it.
     made, *used = (evidence.did_run(site) for site in sites)
-    return made is False or (bool(used) and all(ran is False for ran in used))
-
-
-def _no_loader(evidence: Evidence) -> str:
+    if made is False or (used and all(ran is False for ran in used)):
+        note = "no line that makes or uses this loader ran in the measured steps"
+        return Verdict(Status.NOT_EXERCISED, note=note)
+    loader = evidence.loader_at(sites)
+    if loader is not None:
+        return loader
     if evidence.loaders:
-        return "several loaders fed the steps, and none of them is known to be this one"
-    return "no loader delivered a batch in the measured steps, so its wait was not measured"
+        note = "several loaders fed the steps, and none of them is known to be this one"
+    else:
+        note = "no loader delivered a batch in the measured steps, so its wait was not measured"
+    return Verdict(Status.INCONCLUSIVE, note=note)
 
 
 def judge_pageable_copies(
@@ -326,12 +342,7 @@ def judge_pageable_copies(
     calls = sum(copy.calls_per_step for copy in found.values() if copy.pageable)
     if evidence.step_s <= 0:
         return Verdict(Status.INCONCLUSIVE, calls_per_step=calls, note="no step was timed")
-    share = seconds / evidence.step_s
-    figure = Measurement(
-        "pageable copies", seconds * 1e3, "ms/step", Source.KINETO, confirmed_share * evidence.step_s * 1e3
-    )
-    status = Status.CONFIRMED if share >= confirmed_share else Status.REFUTED
-    return Verdict(status, seconds * 1e3, _part(share), calls, (figure,))
+    return _of_cost(evidence, seconds, "pageable copies", Source.KINETO, confirmed_share, calls)
 
 
 def judge_epoch_start(
@@ -339,12 +350,9 @@ def judge_epoch_start(
 ) -> Verdict:
     """Judge workers that start anew each epoch, of the loader that is made or used at `sites`: by the wait for an
     epoch's first batch, spread over its steps."""
-    sites = tuple(sites)
-    if _none_ran(evidence, sites):
-        return _LOADER_NOT_EXERCISED
-    loader = evidence.loader_at(sites)
-    if loader is None:
-        return Verdict(Status.INCONCLUSIVE, note=_no_loader(evidence))
+    loader = _loader_of(evidence, sites)
+    if isinstance(loader, Verdict):
+        return loader
     if loader.workers == 0:
         return Verdict(Status.NOT_EXERCISED, note="the job's loader ran without workers, so none had to start")
     if loader.epoch_start_s is None:
@@ -354,12 +362,8 @@ def judge_epoch_start(
         note = "the length of an epoch was not measured; probe with more --steps"
         return Verdict(Status.INCONCLUSIVE, evidence=(start,), note=note)
     seconds = loader.epoch_start_s / loader.steps_per_epoch
-    share = seconds / evidence.step_s
-    spread = Measurement(
-        "worker start", seconds * 1e3, "ms/step", Source.AGENT, confirmed_share * evidence.step_s * 1e3
-    )
-    status = Status.CONFIRMED if share >= confirmed_share else Status.REFUTED
-    return Verdict(status, seconds * 1e3, _part(share), None, (start, spread))
+    verdict = _of_cost(evidence, seconds, "worker start", Source.AGENT, confirmed_share)
+    return replace(verdict, evidence=(start, *verdict.evidence))
 
 
 def judge_padding(evidence: Evidence, site: Site) -> Verdict:
