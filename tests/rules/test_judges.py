@@ -70,25 +70,25 @@ STACK_SAMPLES = (
     Case(
         "TL101",
         "tokenizing in workers that the step waits for is confirmed",
-        measured(stacks={FIRST: StackSamples(0.05, 400, True)}, loader=LoaderEvidence(0.4, 4)),
+        measured(stacks={FIRST: StackSamples(0.05, 400, True)}, loaders=(LoaderEvidence(0.4, 4),)),
         CONFIRMED,
     ),
     Case(
         "TL101",
         "tokenizing in workers that keep up with the step is cleared",
-        measured(stacks={FIRST: StackSamples(0.05, 400, True)}, loader=LoaderEvidence(0.0, 4)),
+        measured(stacks={FIRST: StackSamples(0.05, 400, True)}, loaders=(LoaderEvidence(0.0, 4),)),
         REFUTED,
     ),
     Case(
         "TL101",
         "tokenizing that takes 1 % of the step from each worker is cleared, however long the step waits for data",
-        measured(stacks={FIRST: StackSamples(0.004, 30, True)}, loader=LoaderEvidence(0.4, 4)),
+        measured(stacks={FIRST: StackSamples(0.004, 30, True)}, loaders=(LoaderEvidence(0.4, 4),)),
         REFUTED,
     ),
     Case(
         "TL101",
         "tokenizing in the training process costs the step what it takes",
-        measured(stacks={FIRST: StackSamples(0.03, 300, False)}, loader=LoaderEvidence(0.3, 0)),
+        measured(stacks={FIRST: StackSamples(0.03, 300, False)}, loaders=(LoaderEvidence(0.3, 0),)),
         CONFIRMED,
     ),
     Case(
@@ -106,7 +106,7 @@ STACK_SAMPLES = (
     Case(
         "TL101",
         "workers that the step does not wait for are cleared, however few the samples",
-        measured(stacks={FIRST: StackSamples(0.05, 9, True, (0.01, 0.09))}, loader=LoaderEvidence(0.001, 2)),
+        measured(stacks={FIRST: StackSamples(0.05, 9, True, (0.01, 0.09))}, loaders=(LoaderEvidence(0.001, 2),)),
         REFUTED,
     ),
     Case(
@@ -120,7 +120,7 @@ STACK_SAMPLES = (
         "time of workers beside time of the training process costs the step no more than a worker's part",
         measured(
             stacks={FIRST: StackSamples(0.0005, 300, False), SECOND: StackSamples(0.004, 300, True)},
-            loader=LoaderEvidence(0.4, 4),
+            loaders=(LoaderEvidence(0.4, 4),),
         ),
         REFUTED,
     ),
@@ -129,7 +129,7 @@ STACK_SAMPLES = (
         "time of workers and of the training process add up",
         measured(
             stacks={FIRST: StackSamples(0.0015, 300, False), SECOND: StackSamples(0.004, 300, True)},
-            loader=LoaderEvidence(0.4, 4),
+            loaders=(LoaderEvidence(0.4, 4),),
         ),
         CONFIRMED,
     ),
@@ -138,7 +138,6 @@ STACK_SAMPLES = (
         "workers of one of two loaders, of which only the lesser makes the step wait",
         measured(
             stacks={FIRST: StackSamples(0.05, 400, True)},
-            loader=LoaderEvidence(0.0, 4),
             loaders=(LoaderEvidence(0.0, 4), LoaderEvidence(0.4, 4)),
         ),
         INCONCLUSIVE,
@@ -245,13 +244,15 @@ RANKS = (
     Case(
         "TL302",
         "ranks that each go through the whole dataset",
-        measured(ranks=tuple(rank(i, dataset_share=1.0, batch_digests=("a",)) for i in range(2))),
+        measured(ranks=tuple(rank(i, dataset_share=1.0, epoch_starts=(EpochStarts(("a",)),)) for i in range(2))),
         CONFIRMED,
     ),
     Case(
         "TL302",
         "ranks that each go through a dataset of their own, of one length",
-        measured(ranks=tuple(rank(i, dataset_share=1.0, batch_digests=(name,)) for i, name in enumerate("ab"))),
+        measured(
+            ranks=tuple(rank(i, dataset_share=1.0, epoch_starts=(EpochStarts((name,)),)) for i, name in enumerate("ab"))
+        ),
         INCONCLUSIVE,
     ),
     Case(
@@ -269,7 +270,7 @@ RANKS = (
     Case(
         "TL302",
         "the same batch on two of four ranks",
-        measured(ranks=tuple(rank(i, batch_digests=(name,)) for i, name in enumerate("abca"))),
+        measured(ranks=tuple(rank(i, epoch_starts=(EpochStarts((name,)),)) for i, name in enumerate("abca"))),
         CONFIRMED,
     ),
     Case(
@@ -278,11 +279,16 @@ RANKS = (
         measured(ran=LOOP_DID_NOT_RUN, ranks=(rank(0), rank(1))),
         NOT_EXERCISED,
     ),
-    Case("TL302", "a single rank cannot tell", measured(ranks=(rank(0, batch_digests=("a",)),)), INCONCLUSIVE),
+    Case(
+        "TL302",
+        "a single rank cannot tell",
+        measured(ranks=(rank(0, epoch_starts=(EpochStarts(("a",)),)),)),
+        INCONCLUSIVE,
+    ),
     Case(
         "TL302",
         "different batches, as shuffling everything on each rank would give too",
-        measured(ranks=(rank(0, batch_digests=("a",)), rank(1, batch_digests=("b",)))),
+        measured(ranks=(rank(0, epoch_starts=(EpochStarts(("a",)),)), rank(1, epoch_starts=(EpochStarts(("b",)),)))),
         INCONCLUSIVE,
     ),
     Case(
@@ -339,7 +345,6 @@ RANKS = (
         "TL302",
         "several loaders, of which another one shards",
         measured(
-            loader=LoaderEvidence(0.1, 2, line=Line(PATH, 40)),
             loaders=(LoaderEvidence(0.1, 2, line=Line(PATH, 40)), LoaderEvidence(0.1, 2, line=Line(PATH, 10))),
             ranks=(rank(0, dataset_share=0.5), rank(1, dataset_share=0.5)),
         ),
@@ -354,16 +359,18 @@ RANKS = (
     Case(
         "TL103",
         "a loader that was made nowhere",
-        measured(ran=DID_NOT_RUN, loader=LoaderEvidence(0.3, 0)),
+        measured(ran=DID_NOT_RUN, loaders=(LoaderEvidence(0.3, 0),)),
         NOT_EXERCISED,
     ),
     Case(
         "TL103",
         "a loader whose loop did not run",
-        measured(ran=LOOP_DID_NOT_RUN, loader=LoaderEvidence(0.3, 0)),
+        measured(ran=LOOP_DID_NOT_RUN, loaders=(LoaderEvidence(0.3, 0),)),
         NOT_EXERCISED,
     ),
-    Case("TL105", "a run without workers", measured(loader=LoaderEvidence(0.3, 0, epoch_start_s=0.1)), NOT_EXERCISED),
+    Case(
+        "TL105", "a run without workers", measured(loaders=(LoaderEvidence(0.3, 0, epoch_start_s=0.1),)), NOT_EXERCISED
+    ),
     Case(
         "TL113",
         "padding of a tokenizer that did not run",
@@ -479,11 +486,11 @@ def test_a_confirmed_cost_is_told_in_milliseconds_and_as_a_share_with_its_thresh
 
 def test_workers_have_milliseconds_of_their_own_and_cost_the_step_a_part_of_them() -> None:
     stacks = {FIRST: StackSamples(0.05, 400, True)}
-    shared = verdict_on(Case("TL101", "", measured(stacks=stacks, loader=LoaderEvidence(0.4, 5)), CONFIRMED))
+    shared = verdict_on(Case("TL101", "", measured(stacks=stacks, loaders=(LoaderEvidence(0.4, 5),)), CONFIRMED))
     assert (shared.ms_per_step, shared.share) == (pytest.approx(50.0), pytest.approx(0.1))
     assert shared.evidence[0].unit == "worker ms/step"
     assert "loader workers" in shared.note
-    bounded = verdict_on(Case("TL101", "", measured(stacks=stacks, loader=LoaderEvidence(0.03, 1)), CONFIRMED))
+    bounded = verdict_on(Case("TL101", "", measured(stacks=stacks, loaders=(LoaderEvidence(0.03, 1),)), CONFIRMED))
     assert (bounded.ms_per_step, bounded.share) == (pytest.approx(50.0), pytest.approx(0.03))
 
 

@@ -87,8 +87,6 @@ class RankEvidence:
     """What one rank shows, compared with the others."""
 
     rank: int
-    batch_digests: tuple[str, ...] = ()
-    """Digest of the first batch of each epoch that was seen."""
     epoch_starts: tuple[EpochStarts, ...] = ()
     """Of each training loader."""
     dataset_share: float | None = None
@@ -100,6 +98,11 @@ class RankEvidence:
     """DDP's own count of parameters without a gradient in the measured steps."""
     reductions_per_update: float | None = None
     """Gradient reductions per optimizer step, counted in the profiler window."""
+
+    @property
+    def batch_digests(self) -> tuple[str, ...]:
+        """Those of the first training loader."""
+        return next((starts.digests for starts in self.epoch_starts), ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +160,8 @@ class Evidence:
     copies: Mapping[Line, Copies] = field(default_factory=dict)
     memsets: Mapping[Line, Memsets] = field(default_factory=dict)
     ranks: tuple[RankEvidence, ...] = ()
-    loader: LoaderEvidence | None = None
-    """The training loader that delivered the most batches."""
     loaders: tuple[LoaderEvidence, ...] = ()
-    """All that delivered batches for training."""
+    """All that delivered batches for training, those with the most first."""
     shares: Mapping[str, float] = field(default_factory=dict)
     """Shares of the step by name, as in the result: "data_wait", "host_to_device", "sync_wait", …"""
     memory_slope_bytes_per_step: float | None = None
@@ -185,6 +186,11 @@ class Evidence:
     """The source files that the job loaded; None where that is not known."""
     predicted: frozenset[Line] = frozenset()
     """The lines that static findings flag."""
+
+    @property
+    def loader(self) -> LoaderEvidence | None:
+        """The training loader that delivered the most batches."""
+        return next(iter(self.loaders), None)
 
     def lines(self, site: Site) -> Iterable[Line]:
         return (Line(site.path, row) for row in range(site.row, site.end_row + 1))

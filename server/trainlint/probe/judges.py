@@ -157,7 +157,7 @@ def _cost_to_step(evidence: Evidence, worked: _Seconds, loader: LoaderEvidence) 
     def cost(seconds: float, fed_by: LoaderEvidence) -> float:
         return min(seconds / max(fed_by.workers, 1), fed_by.data_wait_share * evidence.step_s)
 
-    loaders = evidence.loaders or (loader,)
+    loaders = evidence.loaders
     return _Seconds(
         low=min(cost(worked.low, one) for one in loaders),
         value=cost(worked.value, loader),

@@ -86,14 +86,12 @@ def _popen(words: Sequence[str], environment: dict[str, str] | None) -> subproce
 
 def _why_unusable(program: str, error: OSError) -> str:
     """Why the system starts a program not, and what to do."""
+    if os.path.isdir(program):  # noqa: PTH112 - of a word, which names no program on the path
+        return "it is a folder; name the script in it that trains"
     if isinstance(error, FileNotFoundError):
-        if os.path.isdir(program):  # noqa: PTH112 - of a word, which names no program on the path
-            return "it is a folder; name the script in it that trains"
         there = os.sep in program and os.path.exists(program)  # noqa: PTH110 - of a word
         return "the interpreter that its first line names is not there" if there else "there is no such program"
     if isinstance(error, PermissionError):
-        if os.path.isdir(program):  # noqa: PTH112 - of a word
-            return "it is a folder; name the script in it that trains"
         return "it is not executable; name its interpreter before it, or run: chmod +x"
     if error.errno == errno.ENOEXEC:
         return "it is no program, and no script whose first line names an interpreter; name that before it"

@@ -391,7 +391,6 @@ class _Analysis:
             copies=self.traced.lines.copies,
             memsets=self.traced.lines.memsets,
             ranks=tuple(self._rank_evidence()),
-            loader=next(iter(self._loader_evidence()), None),
             loaders=tuple(self._loader_evidence()),
             shares={name: share for name, share in self.shares[0] if share is not None},
             memory_slope_bytes_per_step=max(slopes, default=None),
@@ -426,7 +425,6 @@ class _Analysis:
         for steps in self.observed.timed:
             yield RankEvidence(
                 rank=steps.rank,
-                batch_digests=ranks.batch_digests(steps),
                 epoch_starts=ranks.epoch_starts(steps),
                 dataset_share=shares.get(steps.process.pid),
                 printed_lines=lines.printed_lines(steps),

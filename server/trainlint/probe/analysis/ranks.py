@@ -198,11 +198,6 @@ def _without(spans: Iterable[Span], others: Sequence[Span]) -> list[Span]:
 # ------------------------------------------------------------------------------------------------- evidence by rank
 
 
-def batch_digests(steps: RankSteps) -> tuple[str, ...]:
-    """The digest of the first batch of each epoch of the first training loader, as far as they were seen."""
-    return next((starts.digests for starts in epoch_starts(steps)), ())
-
-
 def epoch_starts(steps: RankSteps) -> tuple[EpochStarts, ...]:
     """How the epochs of each training loader began, as far as they were seen."""
     by_loader: dict[int | None, dict[int, str]] = {}
