@@ -182,6 +182,7 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "torch.distributed.init_process_group": ("backend", "init_method", "timeout", "world_size", "rank"),
     "torch.save": ("obj", "f"),
     "torch.load": ("f", "map_location"),
+    "gc.collect": ("generation",),
 }
 """Parameter names, in order, of the callees whose positional arguments rules ask for by name."""
 
