@@ -627,3 +627,47 @@ for batch in DataLoader(torch.load("data.pt")):
 """
     (loader,) = analyze({"train.py": text}).loaders
     assert loader.feeds_cuda is feeds
+
+
+SAMPLERS = {
+    "made in the call": ("loader = DataLoader(images, sampler=RandomSampler(images))", "RandomSampler(images)", False),
+    "a variable": ("order = RandomSampler(images)\nloader = DataLoader(images, sampler=order)", "order", False),
+    "by position": ("order = RandomSampler(images)\nloader = DataLoader(images, 8, False, order)", "order", False),
+    "a batch sampler": (
+        "loader = DataLoader(images, batch_sampler=BatchSampler(RandomSampler(images), 8, True))",
+        "BatchSampler(RandomSampler(images), 8, True)",
+        False,
+    ),
+    "None unless the job is distributed": (
+        """
+        order = None
+        if args.pin:
+            order = DistributedSampler(images)
+        loader = DataLoader(images, sampler=order)
+        """,
+        "order",
+        True,
+    ),
+    "a conditional expression": (
+        "order = DistributedSampler(images) if args.pin else None\nloader = DataLoader(images, sampler=order)",
+        "order",
+        True,
+    ),
+    "a parameter": (
+        """
+        def make(order=None):
+            return DataLoader(images, sampler=order)
+        loader = make(RandomSampler(images))
+        """,
+        "order",
+        True,
+    ),
+    "none": ("loader = DataLoader(images)", "", False),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_the_sampler_argument_is_known_by_its_text_and_whether_it_may_be_none(name: str) -> None:
+    making, text, may_be_none = SAMPLERS[name]
+    loader = one_loader(making)
+    assert (loader.sampler_text, loader.sampler_may_be_none) == (text, may_be_none)

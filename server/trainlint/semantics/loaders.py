@@ -53,12 +53,44 @@ def make_loader(frame: Frame, given: Given, node: code.Call | None, name: str, *
         if argument.keyword == "dataset" or (argument.keyword is None and argument is node.arguments[0]):
             loader.dataset_text = describe(argument.value)
             loader.sharded_dataset = loader.sharded_dataset or sharding.may_be_a_part(frame, dataset, argument.value)
+    chosen = _sampler_argument(node)
+    if chosen is not None:
+        loader.sampler_text = describe(chosen)
+        loader.sampler_may_be_none = _may_hold_none(frame, chosen)
     _join_sampler(loader, [arguments.value("sampler"), arguments.value("batch_sampler")])
     frameworks.run_dataset(frame, dataset, loader)
     collate = arguments.value("collate_fn")
     if collate is not None:
         frameworks.run_collate(frame, collate, loader)
     return Object(object_types.LOADER, fact=loader)
+
+
+def _sampler_argument(node: code.Call) -> code.Expression | None:
+    """The expression for the sampler, or the batch sampler, in a call that makes a loader."""
+    named = {argument.keyword: argument.value for argument in node.arguments if argument.keyword is not None}
+    for name in ("sampler", "batch_sampler"):
+        position = library.PARAMETERS["torch.utils.data.DataLoader"].index(name)
+        leading = node.arguments[: position + 1]
+        if name in named:
+            return named[name]
+        if len(leading) > position and not any(one.star or one.keyword for one in leading):
+            return leading[position].value
+    return None
+
+
+def _may_hold_none(frame: Frame, node: code.Expression) -> bool:
+    """Whether an expression may be None for all that the function around it says: what is known of a variable leaves
+    out the branch that puts None in it."""
+    if isinstance(node, code.Call | code.Sequence):
+        return False
+    if not isinstance(node, code.Name):
+        return True
+    bound = [
+        one.value
+        for one in sharding.assignments(frame)
+        if any(isinstance(target, code.Name) and target.id == node.id for target in one.targets)
+    ]
+    return len(bound) != 1 or not isinstance(bound[0], code.Call | code.Sequence)
 
 
 def _join_sampler(loader: Loader, values: list[Value | None]) -> None:

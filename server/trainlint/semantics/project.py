@@ -227,6 +227,10 @@ class Loader:
     rank, a class that asks for the rank."""
     dataset_text: str = ""
     """Text of the dataset argument."""
+    sampler_text: str = ""
+    """Text of the argument that says which items make a batch: `sampler`, else `batch_sampler`."""
+    sampler_may_be_none: bool = False
+    """Whether that argument is a name that may hold None as well: a parameter, or one that is bound more than once."""
     item_place: Place = Place.UNKNOWN
     """Where the dataset's items live: DEVICE where they are on the GPU before the loader sees them."""
 

@@ -20,7 +20,7 @@ def may_be_a_part(frame: Frame, dataset: Value, node: code.Expression | None) ->
     `node` is the expression for it, in the function of `frame`.
     """
     return any(_class_asks(frame, one) for one in options(dataset)) or (
-        node is not None and _from_rank(node, _assignments(frame), DEEPEST)
+        node is not None and _from_rank(node, assignments(frame), DEEPEST)
     )
 
 
@@ -39,7 +39,7 @@ def _class_asks(frame: Frame, dataset: Value) -> bool:
     return any(_is_rank(item) for body in bodies for item in code.walk(body))
 
 
-def _assignments(frame: Frame) -> list[code.Assign]:
+def assignments(frame: Frame) -> list[code.Assign]:
     """The assignments of the function that a frame runs, or of its module."""
     function = frame.function
     if function is None:
