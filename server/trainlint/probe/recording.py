@@ -4,7 +4,7 @@
 manifest.json               what was run, where and how (`Manifest`); written at the start and again at the end
 agent/                      the code that was injected
 options.json                what its agents are asked for (`Options`)
-watched.json                the rows, by path, of which they say whether they run (`trainlint.agent.ran`)
+watched.json                the rows, by path, of which they say whether they run (`trainlint.agent.flagged_lines`)
 control                     one mapped word from the probe to the agents (trainlint.agent.control)
 processes/PID-TIME.ring     records of a process (trainlint.agent.records)
 processes/PID-TIME.notes    what the process notes in JSON Lines

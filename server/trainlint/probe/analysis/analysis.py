@@ -23,11 +23,11 @@ from trainlint.probe.analysis import (
 from trainlint.probe.analysis.attached import attached_measured
 from trainlint.probe.analysis.core_waits import CoreWaits, wait_for_data_at_least, workers_of
 from trainlint.probe.analysis.diagnosis import Findings, diagnose
+from trainlint.probe.analysis.flagged_lines import lines_that_ran
 from trainlint.probe.analysis.line_costs import copy_costs, dearest, line_cost, sync_costs
 from trainlint.probe.analysis.loaders import TrainingLoader, training_loaders
 from trainlint.probe.analysis.observed import Observed, whole
 from trainlint.probe.analysis.percentile import percentile
-from trainlint.probe.analysis.ran import lines_that_ran
 from trainlint.probe.analysis.shares import (
     BACKWARD,
     DATA,
