@@ -13,7 +13,7 @@ from made_recordings import LOADER, TRAIN, MadeProcess
 from tests.probe.kineto_traces import GpuTrace
 
 from trainlint.agent import records
-from trainlint.probe.analysis import analyse
+from trainlint.probe.analysis import analyse, overhead
 from trainlint.probe.analysis.gpu import largest_fill
 from trainlint.probe.analysis.memory import slope
 from trainlint.probe.analysis.steps import steps_of
@@ -648,7 +648,8 @@ def test_what_the_probe_cost(tmp_path: Path) -> None:
     process.train(PLAIN)
     run, _ = measured(tmp_path, process, probe_cpu_s=1.1)
     assert run.overhead.agent_share is not None
-    assert 0 < run.overhead.agent_share < 0.001
+    # A batch and an optimizer's step in 68 ms, and less for what is nothing but records.
+    assert (overhead.BATCH_S + overhead.UPDATE_S) / 0.068 < run.overhead.agent_share < 0.0017
     assert run.overhead.probe_core_share == pytest.approx(0.01)
     assert run.overhead.recording_bytes is not None
 

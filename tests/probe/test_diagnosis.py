@@ -198,6 +198,43 @@ def test_a_wait_for_data_that_waits_for_cores_explain_is_not_sure(case: str, tmp
     assert run.bottleneck.kind == kind, run.bottleneck.why
 
 
+def test_cores_that_the_jobs_own_processes_take_hold_it_up_again(tmp_path: Path) -> None:
+    process = made.rank(workers=1, queue=0.0, seconds={**made.SECONDS, "N": 0.040})
+    process.train("N f B Oadam")
+    start, end = process.clock - 2.0, process.clock
+    worker = made.worker(process)
+    for busy, other, kind in ((0.10, 0.05, "data"), (1.0, 0.95, "compute")):
+        samples = [
+            SystemSample(
+                clock=clock,
+                cores_busy=[busy],
+                processes=[ProcessSample(pid=worker.pid, cpu_s=0.05 * clock, rss_bytes=1, core_wait_s=0.6 * clock)],
+            )
+            for clock in (start, (start + end) / 2, end)
+        ]
+        run, _ = analyse(made.write(tmp_path / kind, process, worker, system=samples))
+        assert run.cpu.other_work_cores == pytest.approx(other)
+        assert run.bottleneck.kind == kind, run.bottleneck.why
+
+
+def test_a_wait_for_a_core_that_no_other_work_had_is_told_as_the_jobs_own() -> None:
+    found = diagnose(replace(NOTHING, shares=shares(0.9), core_wait_share=0.31, other_work=0.02))
+    assert any("31 % of the time, which the job's own processes and threads had" in why for why in found.why)
+    assert MEASURE_AGAIN not in found.next
+
+
+def test_without_a_loader_operators_that_a_backward_pass_went_through_are_the_forward_pass() -> None:
+    parts = shares(0.0).model_copy(update={"data_wait": None, "forward": None, "backward": 0.5, "optimizer": 0.03})
+    parts = parts.model_copy(update={"other": 0.47})
+    assert diagnose(replace(NOTHING, shares=parts)).kind == "insufficient"
+    assert diagnose(replace(NOTHING, shares=parts, graph_share=0.2)).kind == "insufficient"
+    found = diagnose(replace(NOTHING, shares=parts, graph_share=0.4))
+    assert (found.kind, found.why) == (
+        "compute",
+        ["forward as far as the profiled steps show it, backward and optimizer: 93 % of the step (threshold 85 %)"],
+    )
+
+
 def test_a_thread_that_waits_for_its_core_with_a_batch_at_hand_does_not_wait_for_data(tmp_path: Path) -> None:
     process = made.rank(workers=1, queue=1.0, seconds={**made.SECONDS, "N": 0.040})
     process.phase(records.CLEAN)

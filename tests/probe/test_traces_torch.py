@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from trainlint.probe.traces import RankTrace, analyse
+from trainlint.probe.traces.operators import graph_operators
 from trainlint.probe.traces.reading import read
 from trainlint.probe.traces.sites import JobCode, origins
 from trainlint.probe.traces.trace_analysis import StepSource
@@ -122,6 +123,39 @@ def test_operators_come_from_functions_of_the_job(job: Path) -> None:
     sites = [origin.site for origin in origins(trace, reads, JobCode([job.parent]))]
     assert len(sites) == STEPS
     assert {(site.path, site.function) for site in sites if site} == {(job.parent / "train.py", "report")}
+
+
+MAKING = """
+import sys
+import torch
+from profiled import profiled
+
+model = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.ReLU(), torch.nn.Linear(256, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+with profiled(sys.argv[1], stack=False) as profiler:
+    for _ in range(6):
+        rows = torch.randn(2000, 2000).cumsum(1)[:, :256]
+        loss = model(rows).pow(2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        profiler.step()
+"""
+
+
+def test_operators_that_no_backward_pass_went_through_are_not_surely_the_models(tmp_path: Path) -> None:
+    run(tmp_path, MAKING, "trace.json")
+    trace = read(tmp_path / "trace.json")
+    steps = [operator.name for operator in graph_operators(trace)]
+    assert {name: steps.count(name) for name in ("aten::addmm", "aten::relu", "aten::pow", "aten::mean")} == {
+        **{"aten::addmm": 2 * STEPS, "aten::relu": STEPS},
+        **{"aten::pow": STEPS, "aten::mean": STEPS},
+    }
+    assert not {"aten::randn", "aten::normal_", "aten::cumsum", "aten::slice"}.intersection(steps)
+    (rank,) = analyse([tmp_path / "trace.json"]).ranks
+    making = sum(one.seconds for one in trace.operators if one.name in ("aten::randn", "aten::cumsum"))
+    assert rank.parts.graph_s is not None
+    assert 0 < rank.parts.graph_s < rank.span_s - making
 
 
 @pytest.fixture(scope="module")

@@ -72,6 +72,14 @@ def test_a_busy_machine_is_named_and_no_regression_is_claimed(desk: Desk, busy: 
     assert busy in verdict.reason
 
 
+def test_a_wait_for_cores_that_the_jobs_own_processes_had_is_part_of_its_speed(desk: Desk) -> None:
+    now = on_busy_machine(1.5, 0.4)
+    now = now.model_copy(update={"cpu": now.cpu.model_copy(update={"other_work_cores": 0.02})})
+    comparison = compare(result_of(desk, at_speed(1.0)), result_of(desk, now))
+    assert comparison.loads == ()
+    assert outcome(Regression(0.05), result_of(desk, now), comparison).met
+
+
 def test_a_regression_on_a_machine_with_free_cores_is_claimed(desk: Desk) -> None:
     now = result_of(desk, on_busy_machine(1.5, 0.02))
     comparison = compare(result_of(desk, on_busy_machine(1.0, 0.02)), now)

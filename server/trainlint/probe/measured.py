@@ -96,6 +96,8 @@ class Cpu(Model):
     io_wait_share: float | None
     core_wait_share: float | None = None
     """Of the regular steps, in which the training thread was ready to run and waited for a core."""
+    other_work_cores: float | None = None
+    """How many cores work outside the job kept busy in the clean steps, that of the probe left out."""
 
 
 class Kernels(Model):

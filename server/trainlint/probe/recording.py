@@ -140,6 +140,8 @@ class ProcessSample(Model):
     pid: int
     cpu_s: float
     """CPU time since its start."""
+    ended_children_cpu_s: float = 0.0
+    """That of the processes it started that have ended, and theirs, as far as they were waited for."""
     rss_bytes: int
     read_bytes: int | None = None
     io_wait_s: float | None = None

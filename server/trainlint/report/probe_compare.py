@@ -148,8 +148,10 @@ def _differences(earlier: ProbeResult, now: ProbeResult) -> Iterator[str]:
 
 def _loads(earlier: ProbeResult, now: ProbeResult) -> Iterator[str]:
     for result, which in ((earlier, "the earlier run"), (now, "this run")):
-        waits = result.cpu.core_wait_share
-        if waits is not None and waits >= CORE_WAIT.value:
+        waits, others = result.cpu.core_wait_share, result.cpu.other_work_cores
+        # Other work can have held the thread up no longer than it ran; the rest is the job's own doing.
+        least = waits if waits is None or others is None else min(waits, others)
+        if waits is not None and least is not None and least >= CORE_WAIT.value:
             yield f"other work ran during {which}: its training thread waited for a core {percent(waits)} of the time"
         elif MEASURE_AGAIN in result.bottleneck.next:
             yield f"other work ran during {which}: it waited for data since cores were taken"

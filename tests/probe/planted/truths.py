@@ -46,6 +46,13 @@ class Truth:
     def median_step_s(self) -> float:
         return statistics.median(later.start - earlier.start for earlier, later in self._pairs("step"))
 
+    def medians_s(self, steps: int) -> tuple[float, float]:
+        """Between which values the median lies if so many steps more or fewer are counted, on either side: where steps
+        are of two kinds, such as with two workers that deliver at once, that is far apart."""
+        found = sorted(later.start - earlier.start for earlier, later in self._pairs("step"))
+        middle = len(found) // 2
+        return found[max(0, middle - steps)], found[min(len(found) - 1, middle + steps)]
+
     def share_of(self, name: str) -> float:
         """Of the time from the first step to the last in each stretch."""
         inside = whole = 0.0

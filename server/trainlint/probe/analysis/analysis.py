@@ -129,9 +129,16 @@ class _Analysis:
 
     @cached_property
     def explained_wait(self) -> float:
-        """The share of the step that is a wait for data because the thread or its workers waited for a core."""
+        """The share of the step that is a wait for data because the thread or its workers waited for a core that other
+        work had: no longer than that worked. What the job's own processes take from each other it would take again."""
         interval = spread(self.cycles, DATA)
-        return max(0.0, interval[0] - self._wait_for_data_at_least(interval[0])) if interval is not None else 0.0
+        explained = interval[0] - self._wait_for_data_at_least(interval[0]) if interval is not None else 0.0
+        return max(0.0, explained if self.other_work is None else min(explained, self.other_work))
+
+    @cached_property
+    def other_work(self) -> float | None:
+        """How many cores work outside the job kept busy in the clean steps; None where that was not sampled."""
+        return cpu.other_work(self.observed)
 
     def _wait_for_data_at_least(self, least: float) -> float:
         steps, loader, share = self.shown, self.loader, self.shares[0].data_wait
@@ -221,7 +228,9 @@ class _Analysis:
                 self.kernels, evaluation.evaluation_share(self.shown) if self.shown is not None else None
             ),
             gpu=uses,
-            cpu=machine.model_copy(update={"core_wait_share": self.core_wait_share}),
+            cpu=machine.model_copy(
+                update={"core_wait_share": self.core_wait_share, "other_work_cores": self.other_work}
+            ),
             kernels=self.kernels,
             loader=self._loader_use(),
             bottleneck=self._bottleneck(gpu.largest_fill(uses, told.gpus), tuple(costs)),
@@ -316,6 +325,8 @@ class _Analysis:
                 core_wait_share=self.core_wait_share,
                 explained_wait=self.explained_wait,
                 traced_forward_share=traced.forward_share(self.traced),
+                graph_share=traced.graph_share(self.traced),
+                other_work=self.other_work,
                 accelerator=self.observed.accelerator,
                 kernels=self.kernels,
                 memory_fill=memory_fill,

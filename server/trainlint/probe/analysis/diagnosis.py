@@ -48,6 +48,10 @@ class Findings:
     """Of the steps, a wait for data because the training thread or the loader's workers waited for a core."""
     traced_forward_share: float | None = None
     """Of the profiled steps, in which modules or operators were on their way forward."""
+    graph_share: float | None = None
+    """Of the profiled steps, in operators through which a backward pass went."""
+    other_work: float | None = None
+    """Cores that work outside the job kept busy; None where that is not known."""
     fewest: Threshold = thresholds.FEWEST_STEPS
     """How many steps a diagnosis needs."""
 
@@ -69,7 +73,14 @@ def diagnose(found: Findings) -> Bottleneck:
 
 
 def _is_busy(found: Findings) -> bool:
-    return max(found.explained_wait, found.core_wait_share or 0.0) >= thresholds.CORE_WAIT.value
+    return max(found.explained_wait, _wait_for_others(found)) >= thresholds.CORE_WAIT.value
+
+
+def _wait_for_others(found: Findings) -> float:
+    """The share of the steps in which the training thread can have waited for a core that other work had: no more than
+    that worked."""
+    waits = found.core_wait_share or 0.0
+    return waits if found.other_work is None else min(waits, found.other_work)
 
 
 def _bottleneck(found: Findings) -> Bottleneck:
@@ -113,6 +124,7 @@ def _timed(steps: int) -> str:
 
 
 MODEL = "forward with all that precedes it after a batch, backward and optimizer"
+TRACED_MODEL = "forward as far as the profiled steps show it, backward and optimizer"
 NOTHING = "Nothing stands out; see the lines that cost the most, and the findings that were confirmed"
 AGAIN = "Change one thing at a time, measure again, and keep what raises the throughput: --compare with this result"
 
@@ -170,11 +182,13 @@ def _good_or_roomy(found: Findings) -> Iterator[Reason]:
     """Bound by compute; or nothing is in the way and the memory has room for more work at once."""
     bound = thresholds.COMPUTE_BUSY
     if not found.accelerator:
-        share = _model_share(found.shares)
+        share, what = _model_share(found.shares), MODEL
+        if share is not None and found.shares.forward is None and found.graph_share is not None:
+            share, what = min(1.0, share + found.graph_share), TRACED_MODEL
         # Other work on the machine is no part of what the job does.
         enough = share is not None and share >= bound.value * (1 - found.explained_wait)
         if share is not None and enough and not _works_outside(found):
-            yield Reason("compute", share, _told(MODEL, share, bound))
+            yield Reason("compute", share, _told(what, share, bound))
         return
     if found.kernels is not None and found.kernels.busy_share >= bound.value:
         yield Reason("compute", found.kernels.busy_share, _told("device busy", found.kernels.busy_share, bound))
@@ -249,9 +263,10 @@ def _about_doubts(found: Findings) -> Iterator[str]:
         yield f"{explained} (threshold {bound.text})"
     waits = found.core_wait_share
     if waits is not None and waits >= bound.value:
-        yield (
-            f"the training thread was ready and waited for a core {percent(waits)} of the time (threshold {bound.text})"
-        )
+        told = f"the training thread was ready and waited for a core {percent(waits)} of the time"
+        is_own = _wait_for_others(found) < bound.value
+        whose = ", which the job's own processes and threads had" if is_own else ""
+        yield f"{told}{whose} (threshold {bound.text})"
 
 
 def _is_near(found: Findings, name: str, bound: Threshold) -> bool:

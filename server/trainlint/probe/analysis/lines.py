@@ -19,6 +19,7 @@ from trainlint.probe import thresholds
 from trainlint.probe.analysis.observed import Observed, agent_folders, line_of, number, own_code, whole
 from trainlint.probe.analysis.shares import WORKING_CALLS, call_type, student
 from trainlint.probe.analysis.steps import RankSteps, Spans
+from trainlint.probe.analysis.torn_stacks import put_right
 from trainlint.probe.evidence import Line, StackSamples, SyncCount, TimedCalls
 from trainlint.probe.recording import Frame, ProcessRecording, Record, Recording, StackLook, StackSample
 from trainlint.probe.traces.intervals import Span, overlap, total, union
@@ -147,7 +148,8 @@ def sampled_lines(observed: Observed) -> dict[Line, SampledLine]:
     ranks = {steps.process.pid: steps for steps in observed.timed}
     owners = {pid: steps for pid, steps in observed.workers.items() if steps.cycles}
     spans = {steps.process.pid: observed.clean_spans(steps) for steps in observed.timed}
-    code = _OwnCode(own_code(observed.recording))
+    job = own_code(observed.recording)
+    code, stacks = _OwnCode(job), put_right(observed.recording.stacks, job)
     between_steps = _agent_between_steps(observed.recording)
     threads: dict[tuple[int, bool], _Thread] = {}
     for sample in sorted(observed.recording.stack_samples, key=attrgetter("pid", "clock")):
@@ -158,7 +160,7 @@ def sampled_lines(observed: Observed) -> dict[Line, SampledLine]:
             continue
         in_workers = sample.pid not in ranks
         thread = threads.setdefault((steps.process.pid, in_workers), _Thread(len(steps.cycles), in_workers, code))
-        thread.add(sample, observed.recording.stacks.get(sample.stack, ()))
+        thread.add(sample, stacks.get(sample.stack, ()))
     found: dict[Line, SampledLine] = {}
     for (pid, in_workers), thread in threads.items():
         pids = {worker for worker, steps in owners.items() if steps.process.pid == pid} if in_workers else {pid}
@@ -181,11 +183,12 @@ def looked_at_lines(observed: Observed, spans: Spans) -> dict[Line, SampledLine]
     """The lines of a job of which no steps are known, by the process that spends the most time in each; all the time
     that it was looked at counts as one step."""
     recording = observed.recording
-    code = _OwnCode(own_code(recording))
+    job = own_code(recording)
+    code, stacks = _OwnCode(job), put_right(recording.stacks, job)
     threads: dict[int, _Thread] = {}
     for sample in sorted(recording.stack_samples, key=attrgetter("pid", "clock")):
         if sample.thread == MAIN_THREAD:
-            stack = recording.stacks.get(sample.stack, ())
+            stack = stacks.get(sample.stack, ())
             in_worker = any(frame.path.endswith(WORKER_ENTRY) for frame in stack)
             threads.setdefault(sample.pid, _Thread(1, in_worker, code)).add(sample, stack)
     found: dict[Line, SampledLine] = {}

@@ -53,6 +53,17 @@ def forward_share(found: Traced) -> float | None:
     return max(shares, default=None)
 
 
+def graph_share(found: Traced) -> float | None:
+    """The share of the profiled steps in operators through which a backward pass went, on the rank where it is least:
+    what of the forward pass is the model's for sure. None without a trace that shows them."""
+    shares = []
+    for rank in found.undisturbed:
+        own, whole = rank.parts.graph_s, sum(rank.steps.durations_s)
+        if own is not None and whole > 0:
+            shares.append(own / whole)
+    return min(shares, default=None)
+
+
 def traced(recording: Recording) -> Traced:
     """Analyse the traces that lie in a recording."""
     if not recording.traces:

@@ -103,6 +103,7 @@ def _sampled(processes: Iterable[psutil.Process], counts_waits: bool) -> Iterato
             yield ProcessSample(
                 pid=process.pid,
                 cpu_s=times.user + times.system,
+                ended_children_cpu_s=getattr(times, "children_user", 0.0) + getattr(times, "children_system", 0.0),
                 rss_bytes=memory.rss,
                 read_bytes=_read_bytes(process),
                 io_wait_s=getattr(times, "iowait", None) if counts_waits else None,

@@ -84,7 +84,7 @@ class _Sources:
     def rows(self, site: CodeSite, sought: str) -> list[int]:
         """The rows of the function at `site` that hold what is sought, in the order of the source."""
         if site.path not in self._trees:
-            self._trees[site.path] = _tree(site.path)
+            self._trees[site.path] = parsed(site.path)
         tree = self._trees[site.path]
         function = None if tree is None else _function(tree, site)
         if function is None:
@@ -92,7 +92,8 @@ class _Sources:
         return sorted({row for node in _own_nodes(function) for row in _matches(node, sought)})
 
 
-def _tree(path: Path) -> ast.Module | None:
+def parsed(path: Path) -> ast.Module | None:
+    """The source of a file; None where it cannot be read."""
     try:
         return ast.parse(path.read_bytes())
     except (OSError, SyntaxError, ValueError, RecursionError):
@@ -135,11 +136,12 @@ def _matches(node: ast.AST, sought: str) -> Iterator[int]:
     elif sought == _SUBSCRIPT:
         if isinstance(node, ast.Subscript):
             yield node.lineno
-    elif isinstance(node, ast.Call) and _name(node.func) == sought:
+    elif isinstance(node, ast.Call) and called_name(node.func) == sought:
         yield node.func.end_lineno or node.lineno
 
 
-def _name(function: ast.expr) -> str:
+def called_name(function: ast.expr) -> str:
+    """The bare name that a call has; empty where it has none."""
     if isinstance(function, ast.Attribute):
         return function.attr
     return function.id if isinstance(function, ast.Name) else ""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from operator import attrgetter
 
 from trainlint.probe.traces.host import HostRequests
 from trainlint.probe.traces.intervals import Span, total, union, without
@@ -11,6 +14,8 @@ from trainlint.probe.traces.reading import Event, Trace, number
 from trainlint.probe.traces.steps import OPTIMIZER_STEP
 from trainlint.probe.traces.trace_analysis import HostParts
 
+CLOSE_S = 0.2e-3
+"""Operators of one forward pass are not further apart where nothing but the model runs between them."""
 BACKWARD = "autograd::engine::evaluate_function"
 """How autograd's engine names the operators around each function of a backward pass."""
 _SEQUENCE, _FORWARD_THREAD = "Sequence number", "Fwd thread id"
@@ -46,6 +51,9 @@ def host_parts(trace: Trace, window: Span, requests: HostRequests) -> HostParts:
         own = union(spans, window)
         known = bool(own) or (has_device and name in ("sync_wait_s", "copy_s"))
         seconds[name] = total(without(own, taken)) if known else None
+        if name == "forward_s":
+            graph = union(_with_gaps(graph_operators(trace)), window)
+            seconds["graph_s"] = total(without(graph, taken)) if graph else None
         taken = union([*taken, *own], window)
     return HostParts(**seconds)
 
@@ -54,11 +62,38 @@ def _spans(events: Iterable[Event]) -> list[Span]:
     return [(event.start, event.end) for event in events]
 
 
+def _with_gaps(found: Iterable[Event]) -> Iterator[Span]:
+    """The spans of operators of one graph, with what stands between two that follow each other closely: calls of
+    modules, and functions that call operators."""
+    threads: dict[tuple[int | str, int | str], list[Event]] = defaultdict(list)
+    for event in found:
+        threads[event.process, event.thread].append(event)
+    for events in threads.values():
+        events.sort(key=attrgetter("start"))
+        yield from _spans(events)
+        yield from ((one.end, two.start) for one, two in pairwise(events) if 0 < two.start - one.end <= CLOSE_S)
+
+
 def forward_operators(trace: Trace) -> Iterator[Event]:
     """The operators that autograd recorded on their way forward."""
     for event in trace.operators:
         if _SEQUENCE in event.arguments and not number(event.arguments.get(_FORWARD_THREAD)):
             yield event
+
+
+def graph_operators(trace: Trace) -> list[Event]:
+    """The operators through which a backward pass went later. An operator bears the number that the graph's next node
+    will get: of those with the same number the last one made the node, and the others need not be the model's."""
+    passed = {
+        (one.process, one.arguments[_SEQUENCE]) for one in backward_operators(trace) if _SEQUENCE in one.arguments
+    }
+    last: dict[tuple[int | str, int | str, object], Event] = {}
+    for event in forward_operators(trace):
+        sequence = event.arguments[_SEQUENCE]
+        key = (event.process, event.thread, sequence)
+        if (event.process, sequence) in passed and (key not in last or last[key].start < event.start):
+            last[key] = event
+    return list(last.values())
 
 
 def backward_operators(trace: Trace) -> list[Event]:

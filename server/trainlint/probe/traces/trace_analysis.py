@@ -155,6 +155,9 @@ class HostParts:
     backward_s: float | None
     optimizer_s: float | None
     forward_s: float | None
+    graph_s: float | None = None
+    """Of `forward_s`, in the operators through which a backward pass went, and between those that follow each other
+    closely: what is the model's for sure."""
 
 
 @dataclass(frozen=True, slots=True)

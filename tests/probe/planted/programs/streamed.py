@@ -31,7 +31,7 @@ def main():
     torch.manual_seed(0)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     loader = DataLoader(
-        Stream(CompressedPictures(320, size=160)),
+        Stream(CompressedPictures(320, size=224)),
         batch_size=16,
         num_workers=2,
         pin_memory=device.type == "cuda",
