@@ -70,6 +70,8 @@ _SPEAKING = frozenset(
         "get_scale",
         "GradScaler",
         "no_sync",
+        "checkpoint",
+        "checkpoint_sequential",
     ]
 )
 """Names of calls that rules speak about, or that lead to such."""

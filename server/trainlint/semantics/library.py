@@ -183,6 +183,7 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "torch.save": ("obj", "f"),
     "torch.load": ("f", "map_location"),
     "gc.collect": ("generation",),
+    "torch.utils.checkpoint.checkpoint_sequential": ("functions", "segments", "input", "use_reentrant"),
 }
 """Parameter names, in order, of the callees whose positional arguments rules ask for by name."""
 

@@ -13,8 +13,8 @@ from trainlint.semantics.project import NameUse, Site
 from trainlint.semantics.text import dotted
 from trainlint.semantics.vocabulary import GuardKind
 
-WATCHED_PREFIXES = ("torch.cuda.amp.", "torch.cpu.amp.")
-_HINT = re.compile(r'"amp"|(?:cuda|cpu)\.amp')
+WATCHED_PREFIXES = ("torch.cuda.amp.", "torch.cpu.amp.", "torch.utils.checkpoint.")
+_HINT = re.compile(r'"amp"|(?:cuda|cpu)\.amp|"checkpoint"|utils\.checkpoint')
 """Every use of a watched name, or the import that makes it one, looks like this in lowered code; a file without it is
 not read further."""
 
