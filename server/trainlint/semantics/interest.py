@@ -72,6 +72,7 @@ _SPEAKING = frozenset(
         "no_sync",
         "checkpoint",
         "checkpoint_sequential",
+        "compile",
     ]
 )
 """Names of calls that rules speak about, or that lead to such."""
