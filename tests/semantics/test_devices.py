@@ -7,6 +7,7 @@ from marked_programs import check, entry, plain, program, table
 
 from trainlint.lint.analyze import analyze
 from trainlint.semantics.link import LinkOptions
+from trainlint.semantics.values import Tensor
 from trainlint.semantics.vocabulary import Known, Place
 
 
@@ -938,3 +939,9 @@ for batch in loader:
         pass
 """
     check({"train.py": text})
+
+
+def test_pinning_is_a_call_on_the_tensor() -> None:
+    (call,) = analyze({"train.py": step("x = images.pin_memory()")}).calls_of("torch.Tensor.pin_memory")
+    assert isinstance(call.receiver, Tensor)
+    assert (call.receiver.place, call.context.hot) == (Place.HOST, True)

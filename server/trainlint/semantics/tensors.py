@@ -375,6 +375,7 @@ def _items(frame: Frame, value: Tensor, given: Given, node: code.Call | None) ->
 
 
 def _pin(frame: Frame, value: Tensor, given: Given, node: code.Call | None) -> Value:
+    records.record_call(frame, "torch.Tensor.pin_memory", given, node, value)
     return replace(value, pinned=True)
 
 
