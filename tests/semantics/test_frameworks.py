@@ -515,3 +515,27 @@ for batch in torch.utils.data.DataLoader(torch.load("data.pt")):
     optimizer.step()
 """
     assert entry(analyze({"train.py": head + tail}), "train.py").distributed is expected
+
+
+SAVES = {
+    "accelerate.Accelerator.save_state": "accelerate.Accelerator().save_state('out')",
+    "accelerate.Accelerator.save_model": "accelerate.Accelerator().save_model(model, 'out')",
+    "accelerate.Accelerator.save": "accelerate.Accelerator().save(model.state_dict(), 'out.pt')",
+    "lightning.Fabric.save": "lightning.Fabric().save('out.ckpt', {'model': model})",
+    "pytorch_lightning.Trainer.save_checkpoint": "lightning.Trainer().save_checkpoint('out.ckpt')",
+    "deepspeed.Engine.save_checkpoint": "deepspeed.initialize(model=model)[0].save_checkpoint('out')",
+    "transformers.PreTrainedModel.save_pretrained": "model.save_pretrained('out')",
+    "safetensors.torch.save_file": "safetensors.torch.save_file(model.state_dict(), 'out.safetensors')",
+    "torch.distributed.checkpoint.save": "torch.distributed.checkpoint.save({'model': model}, checkpoint_id='out')",
+}
+
+
+@pytest.mark.parametrize(("name", "statement"), SAVES.items(), ids=SAVES.keys())
+def test_what_libraries_save_with_is_recorded_by_its_name(name: str, statement: str) -> None:
+    head = (
+        "import accelerate\nimport deepspeed\nimport lightning\nimport safetensors.torch\nimport torch\n"
+        "import torch.distributed.checkpoint\nfrom transformers import AutoModel\n"
+        "model = AutoModel.from_pretrained('gpt2')\n"
+    )
+    (call,) = analyze({"train.py": head + statement + "\n"}).calls_of(name)
+    assert call.site.row == 9

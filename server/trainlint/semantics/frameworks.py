@@ -224,6 +224,8 @@ def accelerator_method(frame: Frame, receiver: Object, name: str, given: Given, 
         return Object(object_types.ACCUMULATE)
     if name == "autocast":
         return Object(object_types.AUTOCAST, origin="on")
+    if name in ("save", "save_model", "save_state"):
+        records.record_call(frame, f"accelerate.Accelerator.{name}", given, node, receiver)
     if name == "save_state":
         frame.run.saved_kinds |= {"model", "optimizer", "scheduler", "scaler"}
     if name == "load_state":
@@ -256,6 +258,8 @@ def fabric_method(frame: Frame, receiver: Object, name: str, given: Given, node:
     if name in ("all_reduce", "all_gather", "to_device"):
         first = given.positional[0] if given.positional else UNKNOWN
         return replace(first, place=Place.DEVICE) if isinstance(first, Tensor) else first
+    if name == "save":
+        records.record_call(frame, "lightning.Fabric.save", given, node, receiver)
     if name == "no_backward_sync":
         frame.run.entry.disables_sync = True
         return Object(object_types.NO_SYNC)
@@ -358,6 +362,8 @@ def lightning_trainer_method(frame: Frame, receiver: Object, name: str, given: G
                     run_lightning_object(frame, option)
                 elif isinstance(option, Object) and option.type == object_types.LOADER:
                     _take_loader(frame, option, training=name == "fit" and value is not given.get("val_dataloaders", 2))
+    if name == "save_checkpoint":
+        records.record_call(frame, "pytorch_lightning.Trainer.save_checkpoint", given, node, receiver)
     return OBJECT
 
 
@@ -526,6 +532,7 @@ def deepspeed_method(frame: Frame, receiver: Object, name: str, given: Given, no
     if name in ("parameters", "named_parameters"):
         return Listing(Tensor(Place.DEVICE)) if name == "parameters" else Listing(Tuple((STRING, Tensor(Place.DEVICE))))
     if name == "save_checkpoint":
+        records.record_call(frame, "deepspeed.Engine.save_checkpoint", given, node, receiver)
         frame.run.saved_kinds |= {"model", "optimizer", "scheduler", "scaler"}
     if name == "load_checkpoint":
         frame.run.entry.resumes = True

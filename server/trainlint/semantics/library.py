@@ -203,6 +203,8 @@ RECORDED = {
     "torch.set_anomaly_enabled",
     "torch.set_default_tensor_type",
     "os.putenv",
+    "safetensors.torch.save_file",
+    "safetensors.torch.save_model",
 }
 RECORDED_PREFIXES = (
     "torch.cuda.",

@@ -362,6 +362,7 @@ def _load_state_dict(frame: Frame, model: Value, place: Place, given: Given, nod
 def _save_pretrained(frame: Frame, model: Value, place: Place, given: Given, node: code.Call | None) -> Value:
     state = _state_dict(frame, model, place, given, node)
     records.note_checkpoint(frame, Given([state]), node)
+    records.record_call(frame, "transformers.PreTrainedModel.save_pretrained", given, node, model)
     return OBJECT
 
 
