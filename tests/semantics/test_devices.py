@@ -44,6 +44,16 @@ x = compute_accuracy(outputs, targets)[0].item()  # reads: device, syncs: read
     "conversions": step("x = float(loss) + int(loss) + bool(loss)  # reads: device, syncs: read"),
     "copies to the host": step("x = outputs.cpu()  # reads: device, syncs: copy"),
     "numpy by way of the host": step("x = outputs.detach().cpu().numpy()  # reads: device, syncs: copy"),
+    "a legacy type of the host": step("""
+x = outputs.type(torch.DoubleTensor)
+print(x.mean())  # reads: host
+y = outputs.type("torch.IntTensor").sum()
+print(y)  # reads: host
+"""),
+    "a legacy type of the device": step("""
+x = outputs.type(torch.cuda.DoubleTensor)
+print(x.mean())  # reads: device, syncs: format
+"""),
     "`.to('cpu')`": step("x = outputs.to('cpu')  # reads: device, syncs: copy"),
     "an f-string": step("x = f'{loss:.4f}'  # reads: device, syncs: format"),
     "%-formatting": step("x = 'loss %.3f' % loss  # reads: device, syncs: format"),

@@ -684,6 +684,8 @@ HF_DATASETS = re.compile(
 COLLECTIVES = re.compile(
     r"^torch\.distributed\.(all_reduce|all_gather\w*|barrier|broadcast\w*|reduce\w*|gather\w*|scatter\w*|monitored_barrier|all_to_all\w*)$"
 )
+HOST_TENSOR = re.compile(r"^torch\.(Float|Double|Half|BFloat16|Byte|Char|Short|Int|Long|Bool)?Tensor$")
+"""Legacy types of tensors on the host."""
 CUDA_TENSOR = re.compile(r"^torch\.cuda\.(Float|Long|Int|Half|Double|Bool|Byte|Short|BFloat16)?Tensor$")
 
 

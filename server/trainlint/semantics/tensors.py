@@ -385,7 +385,17 @@ def _type(frame: Frame, value: Tensor, given: Given, node: code.Call | None) -> 
     target = given.positional[0]
     if isinstance(target, Reference) and library.CUDA_TENSOR.match(target.name):
         return move(frame, value, Given([]), node, "cuda")
+    if value.place is Place.DEVICE and _names_host_type(target):
+        records.record_call(frame, "torch.Tensor.type", given, node, value)
+        return replace(value, place=Place.HOST, proved=True, loader=None)
     return replace(value, created=value.created)
+
+
+def _names_host_type(target: Value) -> bool:
+    """Whether a legacy tensor type is named that lives on the host: `torch.LongTensor`, or its name as text."""
+    if isinstance(target, Const):
+        return isinstance(target.value, str) and bool(library.HOST_TENSOR.match(target.value))
+    return isinstance(target, Reference) and bool(library.HOST_TENSOR.match(target.name))
 
 
 def _masked(frame: Frame, value: Tensor, given: Given, node: code.Call | None) -> Value:
@@ -499,6 +509,8 @@ def _factory(frame: Frame, name: str, last: str, given: Given, node: code.Call |
         result = Tensor(
             place=Place.HOST, created=not data and last not in ("Variable", "from_numpy", "frombuffer"), loader=loader
         )
+    if library.HOST_TENSOR.match(name) and _holds_device_values(given):
+        records.record_call(frame, name, given, node)
     if node is not None and last not in ("Variable",):
         frame.factories[id(node)] = (frame.site(node.at), name, given.arguments(name))
     device = given.keywords.get("device")
@@ -509,6 +521,12 @@ def _factory(frame: Frame, name: str, last: str, given: Given, node: code.Call |
         note_device(frame, where)
         return replace(result, place=place_of(where), proved=where.proved, created=False)
     return result
+
+
+def _holds_device_values(given: Given) -> bool:
+    """Whether a list of tensors is given, and these live on the device: each is read to make one on the host."""
+    lists = [value for value in given.positional[:1] if isinstance(value, Tuple | Listing)]
+    return any(tensor.place is Place.DEVICE for value in lists for tensor in tensors_in(value))
 
 
 def call_module_value(frame: Frame, place: Place, proved: bool, values: list[Value], *, number: bool = False) -> Tensor:
