@@ -13,11 +13,14 @@ from tests.probe.planted.expectations import PROGRAMS, Program, marks, programs,
 from tests.probe.planted.runs import disagreements, platform_here, probe, sources
 from tests.probe.planted.truths import read_truth, watched_rows
 
+from trainlint.probe.measured import MEASURE_AGAIN
+
 ALL = {program.name: program for program in programs()}
 REPRESENTATIVES = ("print_heavy", "data_bound", "tokenizer_in_worker", "straggler", "print_heavy_clean")
 """One of each way of measuring; `make probe-truth` probes all of them."""
 MODULES = {"models", "pictures", "ranks", "reviews", "truth"}
 LIMIT_S = 300
+RUNS = 4
 
 
 @pytest.fixture(scope="module")
@@ -78,4 +81,19 @@ def test_a_program_measures_itself_in_all_processes(tmp_path: Path) -> None:
 @pytest.mark.torch
 @pytest.mark.parametrize("name", REPRESENTATIVES)
 def test_the_probe_tells_the_truth(name: str, tmp_path: Path) -> None:
-    assert disagreements(probe(ALL[name], tmp_path, platform_here())) == []
+    """A result of a busy machine is measured again, as it advises. An interval holds the truth in 99 of 100 runs, and
+    each result has several: what is wrong twice is wrong."""
+    wrong: list[list[str]] = []
+    for attempt in range(RUNS):
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        probed = probe(ALL[name], folder, platform_here())
+        found = disagreements(probed)
+        if not found:
+            return
+        if MEASURE_AGAIN not in probed.result.bottleneck.next:
+            wrong.append(found)
+        if len(wrong) > 1:
+            break
+    assert len(wrong) < 2, wrong
+    pytest.fail(f"in {RUNS} runs the machine was never quiet enough to measure; the last one: {found}")
