@@ -184,6 +184,22 @@ def test_what_the_configuration_ignores_is_not_reported_of_a_run() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("comment", "expected"),
+    [
+        ("# trainlint: ignore[TL910] once", []),
+        ("# trainlint: ignore[unpredicted-sync]", []),
+        ("# trainlint: ignore[TL201]", ["TL910"]),
+        ("", ["TL910"]),
+    ],
+)
+def test_what_a_comment_silences_is_not_reported_of_a_run(comment: str, expected: list[str], tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(f"first = 1\nsecond = loss.item()  {comment}\n")
+    syncs = {Line(script, 2): SyncCount(1.0, 0.02)}
+    assert [one.code for one in judged(syncs=syncs).runtime] == expected
+
+
 def test_findings_about_runs_are_as_severe_as_the_configuration_says() -> None:
     found = judged(registry=with_rules(WithOptions), settings=Settings(severity={"XX903": "hint"}))
     assert [one.severity for one in found.runtime] == [Severity.HINT]

@@ -11,12 +11,14 @@ from pathlib import Path
 
 from trainlint.lint.failures import Failure, guarded
 from trainlint.lint.finding import RuntimeFinding
+from trainlint.lint.reporting import FileReport
 from trainlint.lint.result import Reported
 from trainlint.lint.rule import RuntimeRule
 from trainlint.lint.selection import Selection
 from trainlint.probe.evidence import Evidence, Line
 from trainlint.probe.measured import Measured
 from trainlint.semantics.context import Site
+from trainlint.source.documents import Unreadable, read_document
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +90,21 @@ def _measured_by(
 
 
 def _configured(found: RuntimeFinding, selection: Selection) -> RuntimeFinding | None:
-    """The finding as the configuration of its file has it; None where that leaves it out."""
+    """The finding as the configuration of its file has it; None where that leaves it out, or a comment silences it."""
     codes = selection.rules if found.path is None else selection.codes(found.path)
-    if found.code not in codes:
+    if found.code not in codes or _is_silenced(found, selection):
         return None
     return replace(found, severity=selection.severity(found.code, found.severity))
+
+
+def _is_silenced(found: RuntimeFinding, selection: Selection) -> bool:
+    if found.path is None or found.row is None:
+        return False
+    try:
+        document = read_document(found.path)
+    except Unreadable:
+        return False
+    return not FileReport(document, selection).shown_by_runs([found])
 
 
 def watched(findings: Iterable[Reported]) -> Iterator[Line]:
