@@ -113,6 +113,17 @@ def test_the_steps_shown_are_those_of_the_straggler(tmp_path: Path) -> None:
     assert run.shares.forward == pytest.approx(0.060 / 0.108)
 
 
+def test_a_loader_is_judged_by_the_rank_that_waits_the_longest_for_it(tmp_path: Path) -> None:
+    """The others wait for that rank in the backward pass, and their loaders seem to keep up."""
+    ranks = [made.rank(number, world_size=2) for number in range(2)]
+    for process, wait in zip(ranks, (0.001, 0.061), strict=True):
+        process.train(PLAIN, N=wait, B=0.091 - wait)
+    run, evidence = measured(tmp_path, *ranks)
+    assert run.shares.data_wait == pytest.approx(0.001 / 0.119)
+    assert evidence.loader is not None
+    assert evidence.loader.data_wait_share == pytest.approx(0.061 / 0.119)
+
+
 def test_ranks_alike_have_no_straggler(tmp_path: Path) -> None:
     run, _ = measured(tmp_path, *together(0.020, 0.021, 0.020))
     assert not any("longer than the median rank" in why for why in run.bottleneck.why)

@@ -419,10 +419,13 @@ class _Analysis:
         )
 
     def _loader_evidence(self) -> Iterator[LoaderEvidence]:
-        """Of each training loader; none where no step was timed, since a wait is a share of one."""
+        """Of each training loader; none where no step was timed, since a wait is a share of one. The wait is that of
+        the rank that waits the longest for what the same line made: the others wait for it in turn."""
+        everywhere = [one for steps in self.observed.timed for one in training_loaders(steps) if one.line is not None]
         for loader in self.loaders if self._step_s > 0 else ():
+            alike = [one.data_wait_share for one in everywhere if one.line == loader.line]
             yield LoaderEvidence(
-                data_wait_share=loader.data_wait_share,
+                data_wait_share=max([loader.data_wait_share, *alike]),
                 workers=loader.workers,
                 queue_empty_share=loader.queue_empty_share,
                 epoch_start_s=loader.epoch_start_s,
