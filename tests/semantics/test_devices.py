@@ -955,3 +955,45 @@ def test_pinning_is_a_call_on_the_tensor() -> None:
     (call,) = analyze({"train.py": step("x = images.pin_memory()")}).calls_of("torch.Tensor.pin_memory")
     assert isinstance(call.receiver, Tensor)
     assert (call.receiver.place, call.context.hot) == (Place.HOST, True)
+
+
+EARLY_READS = {
+    "read at once": ("x = loss.to('cpu', non_blocking=True); y = x.item()", 1),
+    "reduced on the host at once": ("x = outputs.to('cpu', non_blocking=True).mean()", 1),
+    "seen through a view": ("x = outputs.to('cpu', non_blocking=True).detach().numpy()", 1),
+    "formatted": ("x = loss.to('cpu', non_blocking=True); print(f'{x}')", 1),
+    "a copy that blocks": ("x = loss.to('cpu').item()", 0),
+    "only kept": ("kept = [loss.to('cpu', non_blocking=True)]", 0),
+    "after a synchronization": ("x = loss.to('cpu', non_blocking=True); torch.cuda.synchronize(); y = x.item()", 0),
+    "after an event": ("x = loss.to('cpu', non_blocking=True); event.synchronize(); y = x.item()", 0),
+    "after a read that stands in line behind it": (
+        "x = loss.to('cpu', non_blocking=True); z = loss.item(); x.item()",
+        0,
+    ),
+    "after a call that may wait": ("x = loss.to('cpu', non_blocking=True); drain(); y = x.item()", 0),
+    "a tensor that may be on the host": ("x = given.to('cpu', non_blocking=True).item()", 0),
+}
+
+
+@pytest.mark.parametrize(("body", "count"), EARLY_READS.values(), ids=EARLY_READS)
+def test_what_is_read_before_its_copy_has_arrived(body: str, count: int) -> None:
+    assert len(analyze({"train.py": step(body)}).early_reads) == count
+
+
+@pytest.mark.parametrize(
+    ("device", "may_be_mps"),
+    [
+        ("'cuda'", False),
+        ("torch.device('mps')", True),
+        ("'cuda' if torch.cuda.is_available() else 'mps'", True),
+        ("torch.device('mps' if torch.backends.mps.is_available() else 'cpu')", True),
+        ("torch.device('xpu')", False),
+    ],
+)
+def test_a_transfer_tells_whether_it_may_go_to_an_apple_gpu(device: str, may_be_mps: bool) -> None:
+    text = plain(f"""
+    for images, labels in train_loader:
+        x = images.to({device})
+    """)
+    (move,) = analyze({"train.py": text}).transfers
+    assert move.may_be_mps is may_be_mps

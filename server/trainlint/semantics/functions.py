@@ -41,14 +41,18 @@ def call_function(frame: Frame, function: Function, given: Given, node: code.Cal
     where = _enter(frame, function, node)
     signature = (id(define), id(function.closure), tuple(bound.items()))
     if signature in run.quiet:
+        run.note_wait()
         return run.quiet[signature]
     key = (*signature, *_memo_key(where))
     if key in run.memo:
+        run.note_wait()
         return run.memo[key]
     if any(item is define for item in run.open_calls) or len(run.open_calls) >= DEEPEST_CALL or run.exhausted:
+        run.note_wait()
         return UNKNOWN
     repeated = _walked_enough(frame, function, where)
     if repeated is not None:
+        run.note_wait()
         return repeated
     inner = _frame_for(frame, function, bound, where)
     inner.called_at = node.at if node is not None else None

@@ -38,6 +38,7 @@ from trainlint.semantics.modules import ModuleMap
 from trainlint.semantics.project import (
     Call,
     Checkpoint,
+    EarlyRead,
     Entry,
     EnvironmentSetting,
     EvaluationForward,
@@ -512,6 +513,7 @@ class _Finisher:
             SyncPoint: project.syncs,
             Report: project.reports,
             Transfer: project.transfers,
+            EarlyRead: project.early_reads,
             Tokenization: project.tokenizations,
             KeptGraph: project.kept_graphs,
             Wrapping: project.wrappings,

@@ -64,10 +64,16 @@ def call_reference(frame: Frame, name: str, given: Given, node: code.Call | None
     """The result of calling the library name `name`."""
     if name in library.RECORDED or name.startswith(library.RECORDED_PREFIXES):
         records.record_call(frame, name, given, node)
+    if name.endswith(_WAITING) or (not name.startswith(("torch.", "numpy.")) and "." in name):
+        frame.run.note_wait()
     exact = _EXACT.get(name)
     if exact is not None:
         return exact(frame, given, node)
     return _maker(name)(frame, name, given, node)
+
+
+_WAITING = ("synchronize", "barrier", "wait")
+"""How functions of torch are called that wait for the device."""
 
 
 @functools.cache
@@ -138,7 +144,8 @@ def _device_in_text(node: code.Call) -> DeviceValue:
         and naming.RANK.search(item.id if isinstance(item, code.Name) else item.name)
         for item in code.walk(node)
     )
-    return DeviceValue(cuda=True, cpu="cpu" in words, rank_local=ranked)
+    mps = "mps" in words
+    return DeviceValue(cuda=True, cpu="cpu" in words, rank_local=ranked, other=mps, mps=mps)
 
 
 def _available(frame: Frame, given: Given, node: code.Call | None) -> Value:

@@ -177,6 +177,8 @@ class Transfer:
     may_be_cuda: bool = True
     may_be_other_accelerator: bool = False
     """Whether the target may be something else than CUDA or the CPU, such as MPS."""
+    may_be_mps: bool = False
+    """Whether the program names Apple's GPU as a target."""
     device_is_certain: bool = False
     """Whether the target is CUDA without a fallback."""
     host_value_reused: bool = True
@@ -189,6 +191,20 @@ class Transfer:
     device_text: str = ""
     """Text of an expression for the target device, `"cuda"` for a bare `.cuda()`; empty where the call does more than
     move (a dtype, a memory format), or where the device may be None."""
+
+
+@immutable
+class EarlyRead:
+    """A tensor that the host reads while a copy that fills it, `.to("cpu", non_blocking=True)`, may be under way."""
+
+    site: Site
+    text: str
+    context: Context
+    copy: Site
+    """The copy that nothing has waited for."""
+    value: Tensor
+    shares: bool = False
+    """Whether it makes an array of the same memory, `.numpy()`, rather than read the data at once."""
 
 
 class DatasetKind(StrEnum):
@@ -471,6 +487,7 @@ class Project:
     syncs: list[SyncPoint] = field(default_factory=list)
     reports: list[Report] = field(default_factory=list)
     transfers: list[Transfer] = field(default_factory=list)
+    early_reads: list[EarlyRead] = field(default_factory=list)
     loaders: list[Loader] = field(default_factory=list)
     samplers: list[Sampler] = field(default_factory=list)
     tokenizations: list[Tokenization] = field(default_factory=list)

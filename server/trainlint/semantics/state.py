@@ -387,6 +387,10 @@ class Run:
     """The functions whose bodies were looked at, by file and index: on the others nothing depends."""
     asked: dict[tuple[Path, str | int], bool] = field(default_factory=dict)
     """Classes, by name, and functions, by index, of which it was asked whether they may do what rules speak about."""
+    copies_under_way: list[Site] = field(default_factory=list)
+    """Copies to the host that were issued without waiting for them, in the order in which they were met."""
+    waited_for: int = 0
+    """How many of them something has, or may have, waited for since."""
     effects: int = 0
     """Counts what was recorded or learned, so that a call without any can be told."""
     statements: int = 0
@@ -459,6 +463,10 @@ class Run:
 
     def _flows(self, module: ModuleState, index: int) -> tuple[frozenset[str], frozenset[str]]:
         return self.nodes.flows(self.body(module, index))
+
+    def note_wait(self) -> None:
+        """The host waits for the device here, or may do so: what was under way has arrived."""
+        self.waited_for = len(self.copies_under_way)
 
     def record(self, make: Callable[..., Any], frame: Frame, key: object, **fields: Any) -> None:
         """Keep a record until its context can be told; a later one of the same place and way replaces it."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from trainlint.semantics import code, library, naming, object_types, records, steps
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
-from trainlint.semantics.project import Arguments, Site, SyncKind, SyncPoint, Transfer
+from trainlint.semantics.project import Arguments, EarlyRead, Site, SyncKind, SyncPoint, Transfer
 from trainlint.semantics.state import Frame
 from trainlint.semantics.text import describe, dotted
 from trainlint.semantics.values import (
@@ -49,6 +49,10 @@ def sync(
     site: Site | None = None,
 ) -> None:
     """Record that the host reads `value` at `node`."""
+    note_read(frame, value, node)
+    if value.place is Place.DEVICE:
+        # the read stands in line behind the copies that were issued before it
+        frame.run.note_wait()
     frame.run.record(
         SyncPoint,
         frame,
@@ -61,6 +65,14 @@ def sync(
         operand=operand if operand is not None else "",
         accumulated=frame.accumulating,
     )
+
+
+def note_read(frame: Frame, value: Tensor, node: code.Expression, *, shares: bool = False) -> None:
+    """Record that the host reads a tensor before the copy that fills it is known to have arrived."""
+    if value.arriving > frame.run.waited_for:
+        copy = frame.run.copies_under_way[value.arriving - 1]
+        site = frame.site(node.at)
+        frame.run.record(EarlyRead, frame, copy, site=site, text=node, copy=copy, value=value, shares=shares)
 
 
 def format_sync(
@@ -170,7 +182,10 @@ def device_named(text: str) -> DeviceValue | None:
     if kind not in (*_ACCELERATORS, "cpu", "meta", "auto"):
         return None
     return DeviceValue(
-        cuda=kind in ("cuda", "auto"), cpu=kind in ("cpu", "meta", "auto"), other=kind in _ACCELERATORS[1:]
+        cuda=kind in ("cuda", "auto"),
+        cpu=kind in ("cpu", "meta", "auto"),
+        other=kind in _ACCELERATORS[1:],
+        mps=kind == "mps",
     )
 
 
@@ -252,13 +267,23 @@ def move(frame: Frame, value: Tensor, given: Given, node: code.Call | None, name
         return replace(value, place=value.place if value.place is Place.DEVICE else Place.UNKNOWN)
     note_device(frame, device)
     target = place_of(device)
+    arriving = 0
     if target is Place.HOST and value.place is Place.DEVICE and node is not None:
-        sync(frame, SyncKind.COPY, node, value, code.receiver_of(node))
+        if given.keywords.get("non_blocking") == Const(True):
+            frame.run.copies_under_way.append(frame.site(node.at))
+            arriving = len(frame.run.copies_under_way) if value.proved else 0
+        else:
+            sync(frame, SyncKind.COPY, node, value, code.receiver_of(node))
     if value.place is not target and node is not None:
         _record_transfer(frame, value, given, node, device, target, name)
     proved = device.proved and (value.proved or value.place is not Place.DEVICE)
     return replace(
-        value, place=target, proved=proved or (value.proved and value.place is target), created=False, pinned=False
+        value,
+        place=target,
+        proved=proved or (value.proved and value.place is target),
+        created=False,
+        pinned=False,
+        arriving=arriving,
     )
 
 
@@ -289,6 +314,7 @@ def _record_transfer(
         non_blocking=blocking,
         may_be_cuda=device.cuda,
         may_be_other_accelerator=device.other,
+        may_be_mps=device.mps,
         device_is_certain=device.cuda and not device.cpu and not device.other and device.proved,
         host_value_reused=not (moved is not None and dotted(moved) in frame.rebinding),
         made_by=factory[0] if factory and moved is not None and id(moved) in frame.factories else None,
@@ -337,6 +363,8 @@ def call_method(frame: Frame, value: Tensor, name: str, given: Given, node: code
     if name in library.COPYING_METHODS:
         if node is not None and value.place is Place.DEVICE:
             sync(frame, SyncKind.COPY, node, value, code.receiver_of(node))
+        elif node is not None and name == "numpy":
+            note_read(frame, value, node, shares=True)
         return ARRAY if name == "numpy" else replace(value, place=Place.HOST, proved=True)
     if name in library.STRING_METHODS:
         return STRING
@@ -345,6 +373,8 @@ def call_method(frame: Frame, value: Tensor, name: str, given: Given, node: code
     handler = _METHODS.get(name)
     if handler is not None:
         return handler(frame, value, given, node)
+    if name in library.REDUCTIONS and node is not None:
+        note_read(frame, value, node)
     if name == "zero_" and value.gradient:
         records.record_call(frame, "torch.Tensor.zero_", given, node, value)
     graph = value.keeps_graph and name not in library.NOT_DIFFERENTIABLE and frame.where.grad is not GradMode.DISABLED
@@ -353,7 +383,8 @@ def call_method(frame: Frame, value: Tensor, name: str, given: Given, node: code
         if isinstance(other, Tensor):
             result = combine(result, other)
     if name in library.REDUCTIONS:
-        result = replace(result, number=not given.positional and not given.keywords, container=False, created=False)
+        whole = not given.positional and not given.keywords
+        result = replace(result, number=whole, container=False, created=False, arriving=0)
     return result
 
 

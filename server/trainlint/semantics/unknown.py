@@ -38,6 +38,7 @@ from trainlint.semantics.vocabulary import GradMode, Place
 
 def call(frame: Frame, callee: Value, given: Given, node: code.Call | None) -> Value:
     """A call of something unknown, judged by the name it is called by."""
+    frame.run.note_wait()
     word = called_name(node.function) if node is not None else ""
     if "backward" in word and given.positional:
         steps.mark_backward(frame, node)
@@ -70,6 +71,7 @@ def call(frame: Frame, callee: Value, given: Given, node: code.Call | None) -> V
 
 def call_method(frame: Frame, receiver: Value, name: str, given: Given, node: code.Call | None) -> Value:
     """A method of something unknown: what people use this name for."""
+    frame.run.note_wait()
     if _runs_backward(name, given):
         steps.mark_backward(frame, node)
         if "update" in name or "step" in name:

@@ -80,6 +80,9 @@ class Tensor:
     """A parameter or a buffer of a module, which moves with it."""
     gradient: bool = False
     """The `.grad` of a parameter."""
+    arriving: int = 0
+    """Number of the copy to the host, among those that the program issued without waiting, that fills it; 0 where
+    nothing is under way."""
 
 
 @immutable
@@ -94,6 +97,8 @@ class DeviceValue:
     """Chosen by the local rank."""
     other: bool = False
     """Whether it may be another accelerator: mps, xpu."""
+    mps: bool = False
+    """Whether that accelerator may be Apple's."""
     proved: bool = True
 
 
@@ -312,6 +317,7 @@ def join(one: Value, other: Value) -> Value:
             one.cpu or other.cpu,
             one.rank_local or other.rank_local,
             one.other or other.other,
+            one.mps or other.mps,
             one.proved or other.proved,
         )
     if isinstance(one, Const | Host | Option | Test) and isinstance(other, Const | Host | Option | Test):
