@@ -62,6 +62,7 @@ def contexts(project: Project) -> Iterator[tuple[Site, Context]]:
         project.tokenizations,
         project.kept_graphs,
         project.wrappings,
+        project.placements,
         project.evaluations,
         project.checkpoints,
         project.loaders,

@@ -997,3 +997,48 @@ def test_a_transfer_tells_whether_it_may_go_to_an_apple_gpu(device: str, may_be_
     """)
     (move,) = analyze({"train.py": text}).transfers
     assert move.may_be_mps is may_be_mps
+
+
+MOVES = {
+    ".cuda()": (True, True),
+    '.to("cuda")': (True, True),
+    ".to(device)": (True, True),
+    '.to(torch.device("cuda" if torch.cuda.is_available() else "cpu"))': (True, True),
+    '.to("cuda:0")': (True, False),
+    '.to(torch.device("cuda", 1))': (True, False),
+    ".cuda(rank)": (True, False),
+    ".to(rank)": (True, False),
+    '.to(torch.device(f"cuda:{rank}"))': (True, False),
+    '.to("cpu")': (False, False),
+}
+
+
+@pytest.mark.parametrize("move", MOVES)
+def test_a_model_that_is_moved_is_recorded_with_its_device(move: str) -> None:
+    script = plain(f"rank = int(os.environ['RANK'])\nteacher = nn.Linear(8, 1){move}\nloss = nn.MSELoss().cuda()")
+    placements = analyze({"train.py": "import os\n" + script}).placements
+    told = [(one.device.cuda, one.device.bare) for one in placements if one.text.startswith("nn.Linear")]
+    assert told == [MOVES[move]]
+    assert not any("MSELoss" in one.text for one in placements)
+
+
+DEVICE_CHOICES = {
+    "torch.cuda.set_device(rank)": True,
+    "with torch.cuda.device(rank): model.cuda()": True,
+    "torch.accelerator.set_device_index(rank)": True,
+    "torch.distributed.init_process_group(device_id=torch.device(device, rank))": True,
+    "torch.distributed.device_mesh.init_device_mesh('cuda', (8,))": True,
+    'os.environ["CUDA_VISIBLE_DEVICES"] = str(rank)': True,
+    'task = os.environ["SLURM_LOCALID"]': True,
+    'task = os.environ.get("OMPI_COMM_WORLD_RANK")': True,
+    "def unused(): torch.cuda.set_device(rank)": True,
+    "torch.distributed.init_process_group('nccl')": False,
+    'os.environ["CUDA_VISIBLE_DEVICES"] = "0,1"': False,
+    'task = os.environ["LOCAL_RANK"]': False,
+}
+
+
+@pytest.mark.parametrize("statement", DEVICE_CHOICES)
+def test_what_tells_a_process_which_gpu_is_its_own(statement: str) -> None:
+    script = "import os\nimport torch.distributed\nrank = int(os.environ['RANK'])\n" + plain(statement)
+    assert entry(analyze({"train.py": script}), "train.py").chooses_device is DEVICE_CHOICES[statement]

@@ -68,6 +68,9 @@ class Entry:
     resumes: bool = False
     """Whether a checkpoint is read back: `torch.load` feeding `load_state_dict`."""
     autocast: bool = False
+    chooses_device: bool = False
+    """Whether something may tell each process which GPU is its own, so that CUDA without a number means that one:
+    `torch.cuda.set_device`, a device mesh, CUDA_VISIBLE_DEVICES, a cluster's launcher."""
     data_parallel: Known = Known.UNKNOWN
     """Whether each rank trains on a share of the data and gradients are averaged: DDP, FSDP, DeepSpeed, by hand."""
     reads_zero_gradients: bool = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainlint.semantics import code, expressions, guards, object_types
+from trainlint.semantics import code, expressions, guards, library, object_types
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.project import EnvironmentSetting
 from trainlint.semantics.state import Frame
@@ -32,7 +32,19 @@ def set_attribute(frame: Frame, base: Reference, name: str) -> None:
 def record_environment(frame: Frame, node: code.Call | code.Subscript, key: Value, value: Value) -> None:
     """`os.environ[key] = value`, in whichever way it is written."""
     if isinstance(key, Const) and isinstance(key.value, str):
+        if key.value in _VISIBLE and not isinstance(value, Const):
+            frame.run.entry.chooses_device = True
         frame.run.record(EnvironmentSetting, frame, key.value, site=frame.site(node.at), name=key.value, value=value)
+
+
+_VISIBLE = frozenset({"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"})
+"""Variables that say which GPUs a process sees; one and the same for all processes if it is a literal."""
+
+
+def note_environment_read(frame: Frame, key: Value) -> None:
+    """`os.environ[key]`: who asks for the variables of a cluster's launcher is started by it."""
+    if isinstance(key, Const) and isinstance(key.value, str) and key.value.startswith(library.TASK_LAUNCHERS):
+        frame.run.entry.chooses_device = True
 
 
 def note_resume(frame: Frame, given: Given) -> None:

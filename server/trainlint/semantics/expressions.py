@@ -11,6 +11,7 @@ from trainlint.semantics import (
     classes,
     code,
     conditions,
+    entry_facts,
     functions,
     guards,
     iteration,
@@ -399,6 +400,7 @@ def item_at(frame: Frame, base: Value, key: Value) -> Value:
 
 def _object_item(frame: Frame, base: Object, key: Value) -> Value:
     if base.type == object_types.ENVIRONMENT:
+        entry_facts.note_environment_read(frame, key)
         if isinstance(key, Const) and isinstance(key.value, str):
             name = key.value.lower()
             return Host("rank") if naming.RANK.search(name) else Host("world-size") if "world_size" in name else STRING

@@ -681,6 +681,17 @@ HF_DATASETS = re.compile(
     r"^datasets\.(load_dataset|load_from_disk|Dataset\.\w+|concatenate_datasets|DatasetDict|interleave_datasets)(\..*)?$|^evaluate\."
 )
 
+CHOOSES_DEVICE = (
+    "torch.cuda.set_device",
+    "torch.cuda.device",
+    "torch.accelerator.set_device_index",
+    "torch.accelerator.set_device_idx",
+    "torch.accelerator.device_index",
+)
+"""Functions that tell a process which GPU a device without a number means."""
+TASK_LAUNCHERS = ("SLURM_", "OMPI_", "PMI_", "PMIX_", "MV2_", "FLUX_")
+"""How variables begin that cluster launchers set; these may show each process one GPU alone."""
+
 COLLECTIVES = re.compile(
     r"^torch\.distributed\.(all_reduce|all_gather\w*|barrier|broadcast\w*|reduce\w*|gather\w*|scatter\w*|monitored_barrier|all_to_all\w*)$"
 )

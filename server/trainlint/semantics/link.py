@@ -45,6 +45,7 @@ from trainlint.semantics.project import (
     KeptGraph,
     Loader,
     LoaderUse,
+    Placement,
     Project,
     Report,
     StepLoop,
@@ -94,6 +95,7 @@ _DISTRIBUTES = frozenset(
         "deepspeed",
     ]
 )
+_CHOOSES_DEVICE = frozenset({"set_device", "set_device_idx", "set_device_index"})
 _UNIT_TESTS = frozenset({"pytest", "unittest"})
 """In files that import one of these, functions that are called `test_…` are no training code."""
 _TEXTS = frozenset({"text", "operand"})
@@ -517,6 +519,7 @@ class _Finisher:
             Tokenization: project.tokenizations,
             KeptGraph: project.kept_graphs,
             Wrapping: project.wrappings,
+            Placement: project.placements,
             EvaluationForward: project.evaluations,
             Checkpoint: project.checkpoints,
             EnvironmentSetting: project.environment,
@@ -544,6 +547,7 @@ class _Finisher:
             and entry.framework is Framework.PYTORCH
             and self.run.training_places == {Place.HOST}
         )
+        entry.chooses_device = entry.chooses_device or not self.run.mentions.isdisjoint(_CHOOSES_DEVICE)
         if options.distributed in ("true", "false"):
             entry.distributed = Known.YES if options.distributed == "true" else Known.NO
         elif (

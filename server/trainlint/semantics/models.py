@@ -23,7 +23,7 @@ from trainlint.semantics import (
 )
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
-from trainlint.semantics.project import EvaluationForward, Wrapping
+from trainlint.semantics.project import EvaluationForward, Placement, Wrapping
 from trainlint.semantics.state import Frame, Role, WrappedModel
 from trainlint.semantics.text import dotted
 from trainlint.semantics.values import (
@@ -255,7 +255,7 @@ _SAME_MODEL = {
 def model_method(frame: Frame, receiver: Object, name: str, given: Given, node: code.Call | None) -> Value:
     """A method of a model whose code is not part of the project."""
     if name in _PLACING:
-        moved = replace(receiver, place=_model_place(frame, receiver.place, name, given))
+        moved = replace(receiver, place=_model_place(frame, receiver, name, given, node))
         assignment.rebind(frame, code.receiver_of(node), moved)
         return moved
     if name in _SAME_MODEL:
@@ -269,7 +269,7 @@ def model_method(frame: Frame, receiver: Object, name: str, given: Given, node: 
 def instance_method(frame: Frame, receiver: Instance, name: str, given: Given, node: code.Call | None) -> Value:
     """A method that a model of the project's own has from `nn.Module`."""
     if name in _PLACING:
-        receiver.place = _model_place(frame, receiver.place, name, given)
+        receiver.place = _model_place(frame, receiver, name, given, node)
         return receiver
     if name in _SAME_MODEL:
         _note_mode(frame, name, given, node)
@@ -287,7 +287,7 @@ def wrapper_method(frame: Frame, receiver: Object, name: str, given: Given, node
         frame.run.entry.disables_sync = True
         return Object(object_types.NO_SYNC)
     if name in _PLACING:
-        place = _model_place(frame, receiver.place, name, given)
+        place = _model_place(frame, receiver, name, given, node)
         inner = receiver.inner
         if isinstance(inner, Instance):
             inner.place = place
@@ -320,21 +320,32 @@ def _note_mode(frame: Frame, name: str, given: Given, node: code.Call | None) ->
         frame.training.discard(model)
 
 
-def _model_place(frame: Frame, place: Place, name: str, given: Given) -> Place:
+def _model_place(frame: Frame, model: Object | Instance, name: str, given: Given, node: code.Call | None) -> Place:
     """Where a model lives after `.to(…)`, `.cuda()` or `.cpu()`."""
+    place = model.place
     if name == "cpu":
         return Place.HOST
     if name == "cuda" or name == "xpu":
-        tensors.note_device(frame, DeviceValue(cuda=True))
+        device = DeviceValue(cuda=True, bare=name == "cuda" and given.complete and not given.all())
+        tensors.note_device(frame, device)
+        _record_placement(frame, model, device, node)
         return Place.DEVICE
     if name not in ("to", "to_empty"):
         return place
-    device, named = tensors.target_of(given)
-    if device is None:
+    target, named = tensors.target_of(given)
+    if target is None:
         unknown = named or (given.positional and isinstance(given.positional[0], Unknown))
         return Place.UNKNOWN if unknown and place is not Place.DEVICE else place
-    tensors.note_device(frame, device)
-    return tensors.place_of(device)
+    tensors.note_device(frame, target)
+    _record_placement(frame, model, target, node)
+    return tensors.place_of(target)
+
+
+def _record_placement(frame: Frame, model: Object | Instance, device: DeviceValue, node: code.Call | None) -> None:
+    """Keep where a model is moved, if it has anything to move."""
+    empty = isinstance(model, Object) and (model.origin == "criterion" or library.has_no_parameters(model.origin))
+    if node is not None and not empty:
+        frame.run.record(Placement, frame, "placement", site=frame.site(node.at), text=node, model=model, device=device)
 
 
 def _module_protocol(

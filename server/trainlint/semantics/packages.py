@@ -130,7 +130,8 @@ def _device(frame: Frame, given: Given, node: code.Call | None) -> Value:
     if found:
         joined = join_all(found)
         if isinstance(joined, DeviceValue):
-            return joined
+            numbered = given.get("index", 1) not in (None, NONE)
+            return replace(joined, bare=False) if numbered else joined
     if isinstance(value, Host) and value.kind == "string" and node is not None:
         return _device_in_text(node)
     return DeviceValue(cuda=True, cpu=True, proved=False)
@@ -154,6 +155,20 @@ def _available(frame: Frame, given: Given, node: code.Call | None) -> Value:
 
 def _init_process_group(frame: Frame, given: Given, node: code.Call | None) -> Value:
     frame.run.entry.distributed = Known.YES
+    if given.keywords.get("device_id", NONE) != NONE:
+        frame.run.entry.chooses_device = True
+    return NONE
+
+
+def _init_on_device(frame: Frame, given: Given, node: code.Call | None) -> Value:
+    """A library's way to start the process group, which gives each process a GPU of its own."""
+    frame.run.entry.distributed = Known.YES
+    frame.run.entry.chooses_device = True
+    return NONE
+
+
+def _choose_device(frame: Frame, given: Given, node: code.Call | None) -> Value:
+    frame.run.entry.chooses_device = True
     return NONE
 
 
@@ -291,8 +306,9 @@ _EXACT: dict[str, Call] = {
     "torch.cuda.device_count": lambda frame, given, node: Host("world-size"),
     "torch.cuda.current_device": lambda frame, given, node: DeviceValue(cuda=True, rank_local=True),
     "torch.distributed.init_process_group": _init_process_group,
-    "deepspeed.init_distributed": _init_process_group,
-    "torch.distributed.device_mesh.init_device_mesh": _init_process_group,
+    "deepspeed.init_distributed": _init_on_device,
+    "torch.distributed.device_mesh.init_device_mesh": _init_on_device,
+    **dict.fromkeys(library.CHOOSES_DEVICE, _choose_device),
     "torch.distributed.get_rank": lambda frame, given, node: Host("rank"),
     "torch.distributed.get_node_local_rank": lambda frame, given, node: Host("rank"),
     "torch.distributed.get_world_size": _world_size,

@@ -20,6 +20,7 @@ from trainlint.semantics.values import (
     NONE,
     UNKNOWN,
     Const,
+    DeviceValue,
     Host,
     Instance,
     Object,
@@ -398,6 +399,17 @@ class Wrapping:
     """Canonical name of what another branch of the same condition wraps the model in."""
 
 
+@immutable
+class Placement:
+    """A model with parameters that is moved to a device that the program text names: `.to(device)`, `.cuda()`."""
+
+    site: Site
+    text: str
+    context: Context
+    model: Value
+    device: DeviceValue
+
+
 @dataclass(eq=False, slots=True)
 class StepLoop:
     """A loop that runs the backward pass or an optimizer step."""
@@ -493,6 +505,7 @@ class Project:
     tokenizations: list[Tokenization] = field(default_factory=list)
     kept_graphs: list[KeptGraph] = field(default_factory=list)
     wrappings: list[Wrapping] = field(default_factory=list)
+    placements: list[Placement] = field(default_factory=list)
     step_loops: list[StepLoop] = field(default_factory=list)
     evaluations: list[EvaluationForward] = field(default_factory=list)
     checkpoints: list[Checkpoint] = field(default_factory=list)

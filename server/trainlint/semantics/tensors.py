@@ -186,6 +186,7 @@ def device_named(text: str) -> DeviceValue | None:
         cpu=kind in ("cpu", "meta", "auto"),
         other=kind in _ACCELERATORS[1:],
         mps=kind == "mps",
+        bare=text == "cuda",
     )
 
 
@@ -256,7 +257,7 @@ def move(frame: Frame, value: Tensor, given: Given, node: code.Call | None, name
     if name == "cuda":
         device: DeviceValue | None = DeviceValue(cuda=True)
         if given.positional and (argument := as_device(given.positional[0])) is not None:
-            device = replace(argument, cuda=True, cpu=False, proved=True)
+            device = replace(argument, cuda=True, cpu=False, proved=True, bare=False)
     else:
         device, named = target_of(given)
         if device is None:

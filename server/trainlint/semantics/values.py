@@ -100,6 +100,8 @@ class DeviceValue:
     mps: bool = False
     """Whether that accelerator may be Apple's."""
     proved: bool = True
+    bare: bool = False
+    """Whether it is surely CUDA without a number, which is GPU 0 unless the process was told another: `"cuda"`."""
 
 
 @immutable
@@ -319,6 +321,7 @@ def join(one: Value, other: Value) -> Value:
             one.other or other.other,
             one.mps or other.mps,
             one.proved or other.proved,
+            all(device.bare for device in (one, other) if device.cuda) and (one.cuda or other.cuda),
         )
     if isinstance(one, Const | Host | Option | Test) and isinstance(other, Const | Host | Option | Test):
         return _join_host(one, other)
