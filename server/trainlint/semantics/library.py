@@ -274,6 +274,12 @@ FACTORIES = {
 }
 """Functions of `torch` that make a tensor on the host unless told otherwise (`*_like` follow their argument)."""
 
+CONCATENATIONS = frozenset(
+    f"torch.{name}"
+    for name in ("cat", "concat", "concatenate", "hstack", "vstack", "dstack", "row_stack", "column_stack")
+)
+"""Functions that copy all of several tensors into a new one."""
+
 HOST_RESULTS = {
     "torch.is_tensor",
     "torch.numel",

@@ -38,6 +38,7 @@ from trainlint.semantics.modules import ModuleMap
 from trainlint.semantics.project import (
     Call,
     Checkpoint,
+    Concatenation,
     EarlyRead,
     Entry,
     EnvironmentSetting,
@@ -518,6 +519,7 @@ class _Finisher:
             EarlyRead: project.early_reads,
             Tokenization: project.tokenizations,
             KeptGraph: project.kept_graphs,
+            Concatenation: project.concatenations,
             Wrapping: project.wrappings,
             Placement: project.placements,
             EvaluationForward: project.evaluations,
@@ -583,7 +585,7 @@ class _Finisher:
                     None,
                 )
             return make(context=context, step_index=index, **fields)
-        if make in (records.checkpoint, records.loader_use):
+        if make in (records.checkpoint, records.loader_use, records.concatenation):
             return make(context=context, where=where, **fields)
         return make(context=context, **fields)
 
@@ -682,4 +684,7 @@ class _Finisher:
             accumulation_site=next(iter(several), None) if accumulates else None,
             disables_sync=loop.no_sync or self.run.entry.disables_sync,
             model_wrapped=loop.wrapper or self.run.wrapper,
+            managers=loop.where.managers,
+            ends_early=loop.ends_early,
+            turns=loop.turns,
         )

@@ -74,17 +74,21 @@ def _goes_over_keys(node: code.For) -> bool:
 def _loop(frame: Frame, node: code.For, site: Site, iterated: Value, item: Value) -> None:
     repeats = _is_handful(node.iterable) and any(loop.over_data for loop in frame.where.loops)
     loop = _open(frame, site, iterated, repeats or _is_small(node.iterable, iterated), _counter_of(node))
+    loop.turns = _turns_of(frame, node.iterable)
+    loop.ends_early = loop.ends_early or "islice" in guards.identifiers(node.iterable)
     loader = iteration.loader_in(iterated)
     if loader is not None and not frame.run.advancing:
         records.note_loop(frame, loop, loader, _loader_text(node.iterable))
     outer = frame.where
     frame.before_loops.append(frozenset(frame.variables))
+    frame.loop_bodies.append(node.body)
     frame.where = replace(outer, loops=(*outer.loops, loop))
     try:
         _turn(frame, node, item)
     finally:
         frame.where = outer
         frame.before_loops.pop()
+        frame.loop_bodies.pop()
 
 
 def _turn(frame: Frame, node: code.For, item: Value) -> None:
@@ -127,6 +131,7 @@ def run_while(frame: Frame, node: code.While) -> Leaves:
     frame.evaluating = evaluating
     outer = frame.where
     frame.before_loops.append(frozenset(frame.variables))
+    frame.loop_bodies.append(node.body)
     frame.where = replace(outer, loops=(*outer.loops, loop))
     try:
         for _ in range(2):
@@ -138,6 +143,7 @@ def run_while(frame: Frame, node: code.While) -> Leaves:
     finally:
         frame.where = outer
         frame.before_loops.pop()
+        frame.loop_bodies.pop()
     statements.run_block(frame, node.orelse)
     return Leaves.END
 
@@ -183,6 +189,15 @@ def _is_handful(node: code.Expression) -> bool:
         return False
     count = node.arguments[0].value
     return isinstance(count, code.Constant) and isinstance(count.value, int) and count.value <= _HANDFUL
+
+
+def _turns_of(frame: Frame, node: code.Expression) -> int | None:
+    """How often `for … in range(20)` turns; None where the program text does not say."""
+    if not (isinstance(node, code.Call) and dotted(node.function) == "range" and len(node.arguments) == 1):
+        return None
+    written = node.arguments[0].value
+    count = Const(written.value) if isinstance(written, code.Constant) else expressions.evaluate_quietly(frame, written)
+    return count.value if isinstance(count, Const) and type(count.value) is int else None
 
 
 def _is_small(node: code.Expression, iterated: Value) -> bool:

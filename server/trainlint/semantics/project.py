@@ -381,6 +381,24 @@ class KeptGraph:
 
 
 @immutable
+class Concatenation:
+    """`rows = torch.cat([rows, new])` in a loop that only collects: it reads `rows` nowhere else, but for asking
+    whether there is anything in it yet."""
+
+    site: Site
+    text: str
+    context: Context
+    target: str
+    """The variable that grows; it is bound before the loop."""
+    loop: Site
+    """The loop in whose body it stands, the innermost one."""
+    ends_early: bool = False
+    """Whether a `break`, or an `islice`, may end that loop before what it goes over does."""
+    turns: int | None = None
+    """How often that loop turns, where the program text says so: `range(20)`."""
+
+
+@immutable
 class Wrapping:
     """A model wrapped for several devices: DataParallel, DistributedDataParallel, FSDP, `fully_shard`."""
 
@@ -426,6 +444,13 @@ class StepLoop:
     """Whether reductions are switched off for all micro-batches but the last, in any idiom."""
     model_wrapped: str = ""
     """Canonical name of the wrapper of the model that is trained, if it reduces gradients."""
+    managers: tuple[Site, ...] = ()
+    """The context managers that are in force around it, in its function or a caller, each by the place of the
+    expression that a `with` enters."""
+    ends_early: bool = False
+    """Whether a `break`, or an `islice`, may end it before what it goes over does."""
+    turns: int | None = None
+    """How often it turns, where the program text says so: `range(20)`."""
 
 
 @immutable
@@ -504,6 +529,7 @@ class Project:
     samplers: list[Sampler] = field(default_factory=list)
     tokenizations: list[Tokenization] = field(default_factory=list)
     kept_graphs: list[KeptGraph] = field(default_factory=list)
+    concatenations: list[Concatenation] = field(default_factory=list)
     wrappings: list[Wrapping] = field(default_factory=list)
     placements: list[Placement] = field(default_factory=list)
     step_loops: list[StepLoop] = field(default_factory=list)

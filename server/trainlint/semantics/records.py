@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainlint.semantics import classes, code, guards, library, naming, object_types, tensors
+from trainlint.semantics import classes, code, expressions, growing, guards, library, naming, object_types, tensors
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.context import Context
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import (
     Call,
     Checkpoint,
+    Concatenation,
     KeptGraph,
     Loader,
     LoaderUse,
@@ -105,6 +106,30 @@ def _outlived_loops(frame: Frame, target: code.Expression, path: str) -> frozens
     if frame.function is not None and path in frame.run.assigned_attributes(frame):
         return frozenset()
     return frozenset(range(first, count))
+
+
+# --------------------------------------------------------------------------------------------------- concatenations
+
+
+def note_concatenation(frame: Frame, node: code.Assign) -> None:
+    """Record that a variable which a loop only adds to is joined with what is new at each turn."""
+    target = node.targets[0]
+    if not frame.loop_bodies or len(node.targets) != 1 or not isinstance(target, code.Name):
+        return
+    joined = growing.joined_to(node)
+    if joined is None or target.id not in frame.before_loops[-1]:
+        return
+    callee = expressions.evaluate_quietly(frame, joined.function)
+    if is_reference(callee, *library.CONCATENATIONS) and growing.only_collects(frame.loop_bodies[-1], node):
+        frame.run.record(
+            concatenation, frame, "concatenation", site=frame.site(joined.at), text=joined, target=target.id
+        )
+
+
+def concatenation(*, context: Context, where: Where, **fields: Any) -> Concatenation:
+    """A concatenation, with what its loop turned out to be."""
+    loop = where.loops[-1]
+    return Concatenation(context=context, loop=loop.site, ends_early=loop.ends_early, turns=loop.turns, **fields)
 
 
 # ------------------------------------------------------------------------------------------------------ checkpoints

@@ -123,6 +123,10 @@ class LoopRun:
     micro_batches: bool = False
     """Whether a backward pass stands in a loop over micro-batches inside it."""
     wrapper: str = ""
+    ends_early: bool = False
+    """Whether a `break`, or an `islice`, may end it before what it goes over does."""
+    turns: int | None = None
+    """How often it turns, where the program text says so: `range(20)`."""
     where: Where | None = None
     """The circumstances in which the loop is met."""
 
@@ -158,6 +162,8 @@ class Where:
     """Whether `enable_grad` asks for gradients in so many words."""
     autocast: str = ""
     """dtype of the autocast in effect, or "on"; empty without one."""
+    managers: tuple[Site, ...] = ()
+    """The context managers in force, outermost first, each by the place of the expression that a `with` enters."""
 
     def guarded(self, *standing: Standing) -> Where:
         """The same circumstances under further guards."""
@@ -170,6 +176,7 @@ class Where:
             self.no_sync,
             self.gradients_asked,
             self.autocast,
+            self.managers,
         )
 
     def guard_key(self) -> tuple[tuple[GuardKind, int], ...]:
@@ -265,6 +272,8 @@ class Frame:
     """The same, by the variable that the tensor was bound to, with the number of loops open then."""
     before_loops: list[frozenset[str]] = field(default_factory=list)
     """For each open loop of this function, the names that were bound before it."""
+    loop_bodies: list[code.Block] = field(default_factory=list)
+    """For each open loop of this function, its body."""
 
     def site(self, at: code.Place) -> Site:
         """Where a node of this frame's code stands in its file."""

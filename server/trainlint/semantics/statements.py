@@ -93,6 +93,8 @@ def _assign(frame: Frame, node: code.Assign) -> Leaves:
     frame.rebinding = _bound_paths(node.targets)
     value = expressions.evaluate(frame, node.value)
     frame.rebinding = _NO_PATHS
+    if isinstance(node.value, code.Call):
+        records.note_concatenation(frame, node)
     for target in node.targets:
         if isinstance(value, Tensor):
             _note_growth(frame, node, target, value)
@@ -222,6 +224,8 @@ def _delete(frame: Frame, node: code.Delete) -> Leaves:
 
 
 def _leave(frame: Frame, node: code.Leave) -> Leaves:
+    if node.what == "break" and len(frame.where.loops) > frame.loop_base:
+        frame.where.loops[-1].ends_early = True
     return Leaves.TURN if node.what == "continue" else Leaves.LOOP
 
 
@@ -238,7 +242,8 @@ def _with(frame: Frame, node: code.With) -> Leaves:
     try:
         for item in node.items:
             value = expressions.evaluate(frame, item.value)
-            frame.where = _entered(frame, item.value, value)
+            entered = _entered(frame, item.value, value)
+            frame.where = replace(entered, managers=(*entered.managers, frame.site(item.value.at)))
             if isinstance(value, Instance):
                 value = _enter_instance(frame, value)
             if item.target is not None:

@@ -1,0 +1,96 @@
+"""What is known of a step loop: what is in force around it, and how long it may run."""
+
+from __future__ import annotations
+
+import pytest
+
+from trainlint.lint.analyze import analyze
+from trainlint.semantics.project import StepLoop
+
+BODY = """
+        loss = model(batch).square().mean()
+        loss.backward()
+        optimizer.step()
+"""
+PREPARED = """
+import itertools
+import torch
+from torch import nn
+
+model = nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = torch.utils.data.DataLoader(torch.randn(64, 8), batch_size=8)
+batch = torch.randn(8, 8)
+"""
+
+
+def step_loop(source: str, **others: str) -> StepLoop:
+    files = {"train.py": PREPARED + source} | {f"{name}.py": text for name, text in others.items()}
+    (loop,) = analyze(files).step_loops
+    return loop
+
+
+def test_the_context_managers_around_a_loop_are_known_by_what_with_enters() -> None:
+    loop = step_loop(f"""
+with torch.profiler.profile() as outer, torch.autograd.set_detect_anomaly(False):
+    for batch in loader:{BODY}
+""")
+    first = PREPARED.count("\n") + 2
+    assert [(site.row, site.column) for site in loop.managers] == [(first, 5), (first, 40)]
+
+
+def test_context_managers_of_a_caller_are_in_force_in_what_it_calls() -> None:
+    loop = step_loop(
+        """
+from engine import fit
+
+with torch.profiler.profile():
+    fit(model, optimizer, loader)
+""",
+        engine="""
+def fit(model, optimizer, loader):
+    for batch in loader:
+        loss = model(batch).square().mean()
+        loss.backward()
+        optimizer.step()
+""",
+    )
+    assert [site.path.name for site in loop.managers] == ["train.py"]
+
+
+def test_a_context_manager_that_was_left_is_no_longer_in_force() -> None:
+    loop = step_loop(f"""
+with torch.profiler.profile():
+    model(batch)
+if True:
+    for batch in loader:{BODY}
+""")
+    assert loop.managers == ()
+
+
+LENGTHS = {
+    "for step in range(20):": 20,
+    "for step in range(STEPS):": 30,
+    "for step in range(len(loader)):": None,
+    "for step in range(2, 20):": None,
+    "for batch in loader:": None,
+}
+
+
+@pytest.mark.parametrize(("header", "turns"), LENGTHS.items())
+def test_the_program_text_may_say_how_often_a_loop_turns(header: str, turns: int | None) -> None:
+    assert step_loop(f"STEPS = 30\nif True:\n    {header}{BODY}").turns == turns
+
+
+@pytest.mark.parametrize(
+    ("source", "ends_early"),
+    [
+        (f"if True:\n    for batch in loader:{BODY}", False),
+        (f"if True:\n    for batch in loader:{BODY}        if loss < 0.1:\n            break", True),
+        (f"if True:\n    for batch in itertools.islice(loader, 20):{BODY}", True),
+        (f"if True:\n    for batch in loader:{BODY}        for layer in model.children():\n            break", False),
+    ],
+    ids=["runs to its end", "break", "islice", "a break of another loop"],
+)
+def test_a_loop_may_end_early(source: str, ends_early: bool) -> None:
+    assert step_loop(source).ends_early is ends_early
