@@ -6,6 +6,7 @@ import pytest
 from marked_programs import check, entry, program, table
 
 from trainlint.lint.analyze import analyze
+from trainlint.semantics.values import Const
 from trainlint.semantics.vocabulary import Framework, Known, Region
 
 LIGHTNING = {
@@ -539,3 +540,61 @@ def test_what_libraries_save_with_is_recorded_by_its_name(name: str, statement: 
     )
     (call,) = analyze({"train.py": head + statement + "\n"}).calls_of(name)
     assert call.site.row == 9
+
+
+TRAINER_HEAD = """
+import torch
+from datasets import load_dataset
+from torch.utils.data import Dataset
+from transformers import AutoModel, Trainer, TrainingArguments
+
+
+class InMemory(Dataset):
+    def __init__(self):
+        self.items = torch.zeros(8, 4)
+
+    def __getitem__(self, index):
+        return {"input_ids": self.items[index]}
+
+
+class Reading(Dataset):
+    def __getitem__(self, index):
+        return {"input_ids": torch.load(f"{index}.pt")}
+
+
+class OwnLoader(Trainer):
+    def get_train_dataloader(self):
+        return torch.utils.data.DataLoader(self.train_dataset)
+
+
+class OwnLoss(Trainer):
+    def compute_loss(self, model, inputs):
+        return model(**inputs).loss
+
+
+model = AutoModel.from_pretrained("gpt2")
+args = TrainingArguments("out")
+"""
+TRAINERS = {
+    "rows of a library": ("Trainer(model, args, train_dataset=load_dataset('x')['train'])", Known.YES, False),
+    "by position": ("Trainer(model, args, None, Reading())", Known.YES, False),
+    "items in memory": ("Trainer(model, args, train_dataset=InMemory())", Known.NO, False),
+    "nothing known": ("Trainer(model, args, train_dataset=elsewhere())", Known.UNKNOWN, False),
+    "a loader of its own": ("OwnLoader(model, args, train_dataset=Reading())", Known.YES, True),
+    "a loss of its own": ("OwnLoss(model, args, train_dataset=Reading())", Known.YES, False),
+}
+
+
+@pytest.mark.parametrize(("making", "works", "makes_loader"), TRAINERS.values(), ids=TRAINERS.keys())
+def test_a_trainer_is_known_with_the_work_of_its_dataset(making: str, works: Known, makes_loader: bool) -> None:
+    project = analyze({"train.py": f"{TRAINER_HEAD}trainer = {making}\ntrainer.train()\n"})
+    (trainer,) = project.trainers
+    (training,) = project.calls_of("transformers.Trainer.train")
+    assert (trainer.works_per_item, trainer.makes_loader) == (works, makes_loader)
+    assert training.context.entry is trainer.context.entry
+    assert training.site.row == trainer.site.row + 1
+
+
+def test_fields_of_a_configuration_that_are_set_are_known() -> None:
+    (setting,) = analyze({"train.py": f"{TRAINER_HEAD}args.dataloader_num_workers = 4\n"}).settings
+    assert (setting.name, setting.value) == ("dataloader_num_workers", Const(4))

@@ -37,7 +37,7 @@ def assign(frame: Frame, target: code.Expression, value: Value) -> None:
         _assign_items(frame, target.items, value)
     elif isinstance(target, code.Attribute):
         base = expressions.evaluate(frame, target.value)
-        assign_attribute(frame, base, target.name, value)
+        assign_attribute(frame, base, target.name, value, target)
     elif isinstance(target, code.Subscript):
         _assign_item(frame, target, value)
     elif isinstance(target, code.Starred):
@@ -88,8 +88,8 @@ def _part_of_output(frame: Frame, target: code.Expression, item: Tensor) -> Valu
     return replace(item, keeps_graph=False, number=False)
 
 
-def assign_attribute(frame: Frame, base: Value, name: str, value: Value) -> None:
-    """`base.name = value`."""
+def assign_attribute(frame: Frame, base: Value, name: str, value: Value, node: code.Attribute | None = None) -> None:
+    """`base.name = value`, where it is written."""
     frame.run.effects += 1
     if isinstance(base, Instance):
         if frame.where.loops:
@@ -104,6 +104,8 @@ def assign_attribute(frame: Frame, base: Value, name: str, value: Value) -> None
         base.members[name] = value
     elif isinstance(base, Option):
         frame.run.command_line[name] = value
+        if node is not None:
+            entry_facts.record_setting(frame, node, name, value)
 
 
 def _merge(old: Value, new: Value) -> Value:

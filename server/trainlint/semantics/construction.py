@@ -83,4 +83,4 @@ def _after_instantiation(
     if names & library.SHARDING_SAMPLERS:
         instance.sampler = loaders.make_sampler(frame, next(iter(names & library.SHARDING_SAMPLERS)), given, node)
     if any(library.HF_TRAINERS.match(name) for name in names):
-        frameworks.use_hf_trainer(frame, given, instance)
+        frameworks.use_hf_trainer(frame, given, instance, node)

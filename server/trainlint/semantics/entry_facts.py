@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainlint.semantics import code, expressions, guards, library, object_types
 from trainlint.semantics.arguments import Given
-from trainlint.semantics.project import EnvironmentSetting
+from trainlint.semantics.project import ConfigurationSetting, EnvironmentSetting
 from trainlint.semantics.state import Frame
 from trainlint.semantics.values import Const, Object, Reference, Unknown, Value, options
 from trainlint.semantics.vocabulary import GuardKind
@@ -45,6 +45,11 @@ def note_environment_read(frame: Frame, key: Value) -> None:
     """`os.environ[key]`: who asks for the variables of a cluster's launcher is started by it."""
     if isinstance(key, Const) and isinstance(key.value, str) and key.value.startswith(library.TASK_LAUNCHERS):
         frame.run.entry.chooses_device = True
+
+
+def record_setting(frame: Frame, node: code.Attribute, name: str, value: Value) -> None:
+    """`config.name = value`."""
+    frame.run.record(ConfigurationSetting, frame, name, site=frame.site(node.at), name=name, value=value)
 
 
 def note_resume(frame: Frame, given: Given) -> None:

@@ -9,6 +9,7 @@ from trainlint.semantics import (
     code,
     functions,
     iteration,
+    loaders,
     methods,
     object_types,
     records,
@@ -18,7 +19,7 @@ from trainlint.semantics import (
 )
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
-from trainlint.semantics.project import Loader, ReportKind
+from trainlint.semantics.project import Loader, ReportKind, Trainer
 from trainlint.semantics.state import Frame, Role, Where
 from trainlint.semantics.values import (
     NONE,
@@ -441,16 +442,23 @@ def lightning_method(frame: Frame, receiver: Instance, name: str, given: Given, 
 # ------------------------------------------------------------------------------------------------ Hugging Face, DS
 
 
-def make_hf_trainer(frame: Frame, given: Given, node: code.Call | None) -> Value:
-    """`Trainer(…)` of transformers."""
-    use_hf_trainer(frame, given, None)
+def make_hf_trainer(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
+    """`Trainer(…)` of transformers, by its canonical name."""
+    use_hf_trainer(frame, given, None, node, name)
     return Object(object_types.HF_TRAINER)
 
 
-def use_hf_trainer(frame: Frame, given: Given, trainer: Instance | None) -> None:
+def use_hf_trainer(
+    frame: Frame,
+    given: Given,
+    trainer: Instance | None,
+    node: code.Call | None = None,
+    name: str = "transformers.Trainer",
+) -> None:
     """What a Trainer is given is used per item, per batch and per step."""
     _own(frame, Framework.HF_TRAINER)
     frame.run.entry.trains = True
+    _record_trainer(frame, given, trainer, node, name)
     for keyword in ("train_dataset", "eval_dataset"):
         if keyword in given.keywords:
             run_dataset(frame, given.keywords[keyword], None)
@@ -489,10 +497,31 @@ def use_hf_trainer(frame: Frame, given: Given, trainer: Instance | None) -> None
                     run_as(frame, Role.STEP, Bound(member, callback), [])
 
 
+def _record_trainer(frame: Frame, given: Given, trainer: Instance | None, node: code.Call | None, name: str) -> None:
+    if node is None:
+        return
+    dataset = given.get("train_dataset", 3) or UNKNOWN
+    kind, works = loaders.dataset_facts(frame, dataset)
+    own_loader = classes.find_member(trainer.cls, "get_train_dataloader") if trainer is not None else None
+    frame.run.record(
+        Trainer,
+        frame,
+        "trainer",
+        site=frame.site(node.at),
+        text=node,
+        library=name,
+        arguments=given.arguments(),
+        dataset_kind=kind,
+        works_per_item=works,
+        makes_loader=isinstance(own_loader, Function),
+    )
+
+
 def hf_trainer_method(frame: Frame, receiver: Value, name: str, given: Given, node: code.Call | None) -> Value:
     """A method of a transformers Trainer."""
     if name == "train":
         frame.run.entry.trains = True
+        records.record_call(frame, "transformers.Trainer.train", given, node, receiver)
     if name in ("compute_loss", "training_step"):
         return Tensor(Place.DEVICE, keeps_graph=True, number=True)
     return UNKNOWN if name in ("evaluate", "predict") else OBJECT

@@ -39,6 +39,7 @@ from trainlint.semantics.project import (
     Call,
     Checkpoint,
     Concatenation,
+    ConfigurationSetting,
     EarlyRead,
     Entry,
     EnvironmentSetting,
@@ -52,6 +53,7 @@ from trainlint.semantics.project import (
     StepLoop,
     SyncPoint,
     Tokenization,
+    Trainer,
     Transfer,
     Wrapping,
 )
@@ -518,6 +520,7 @@ class _Finisher:
             Transfer: project.transfers,
             EarlyRead: project.early_reads,
             Tokenization: project.tokenizations,
+            Trainer: project.trainers,
             KeptGraph: project.kept_graphs,
             Concatenation: project.concatenations,
             Wrapping: project.wrappings,
@@ -525,6 +528,7 @@ class _Finisher:
             EvaluationForward: project.evaluations,
             Checkpoint: project.checkpoints,
             EnvironmentSetting: project.environment,
+            ConfigurationSetting: project.settings,
         }
 
     def finish(self) -> None:

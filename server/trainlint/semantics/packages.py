@@ -414,11 +414,11 @@ def _tokenize(frame: Frame, name: str, given: Given, node: code.Call | None) -> 
 
 
 def _hf_trainer(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
-    return frameworks.make_hf_trainer(frame, given, node)
+    return frameworks.make_hf_trainer(frame, name, given, node)
 
 
 def _hf_arguments(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
-    records.record_call(frame, "transformers.TrainingArguments", given, node)
+    records.record_call(frame, "transformers.TrainingArguments", given, node, Reference(name))
     return Option("config")
 
 

@@ -367,6 +367,34 @@ class Tokenization:
 
 
 @immutable
+class Trainer:
+    """A trainer of transformers, or of a library on top of it, which makes its loaders itself, from its settings."""
+
+    site: Site
+    text: str
+    context: Context
+    library: str
+    """Canonical name of its class; "transformers.Trainer" for a class of the project."""
+    arguments: Arguments
+    dataset_kind: DatasetKind = DatasetKind.UNKNOWN
+    """Of what it trains on."""
+    works_per_item: Known = Known.UNKNOWN
+    """Whether that dataset computes or reads for each item."""
+    makes_loader: bool = False
+    """Whether it is of a class of the project that makes the training loader its own way."""
+
+
+@immutable
+class ConfigurationSetting:
+    """`config.name = value`: a field of a configuration that is set after it was made."""
+
+    site: Site
+    name: str
+    value: Value
+    context: Context
+
+
+@immutable
 class KeptGraph:
     """`total += loss` or `losses.append(loss)`, where `loss` keeps its graph and the target outlives the step."""
 
@@ -528,6 +556,7 @@ class Project:
     loaders: list[Loader] = field(default_factory=list)
     samplers: list[Sampler] = field(default_factory=list)
     tokenizations: list[Tokenization] = field(default_factory=list)
+    trainers: list[Trainer] = field(default_factory=list)
     kept_graphs: list[KeptGraph] = field(default_factory=list)
     concatenations: list[Concatenation] = field(default_factory=list)
     wrappings: list[Wrapping] = field(default_factory=list)
@@ -537,6 +566,7 @@ class Project:
     checkpoints: list[Checkpoint] = field(default_factory=list)
     name_uses: list[NameUse] = field(default_factory=list)
     environment: list[EnvironmentSetting] = field(default_factory=list)
+    settings: list[ConfigurationSetting] = field(default_factory=list)
     torch_version: tuple[int, int] | None = None
     """Newest torch release that the project admits; None where nothing bounds it from above."""
 
