@@ -9,7 +9,7 @@ from trainlint.lint.analyze import analyze
 from trainlint.semantics.link import LinkOptions
 from trainlint.semantics.project import DatasetKind, Loader, Project, Sampler
 from trainlint.semantics.values import Const, Option
-from trainlint.semantics.vocabulary import GuardKind, Known, Place, Region
+from trainlint.semantics.vocabulary import Frequency, GuardKind, Known, Place, Region
 
 HEAD = """
 import argparse
@@ -671,3 +671,40 @@ def test_the_sampler_argument_is_known_by_its_text_and_whether_it_may_be_none(na
     making, text, may_be_none = SAMPLERS[name]
     loader = one_loader(making)
     assert (loader.sampler_text, loader.sampler_may_be_none) == (text, may_be_none)
+
+
+FORKS = {
+    "num_workers=2": Known.YES,
+    "num_workers=0": Known.NO,
+    "shuffle=True": Known.NO,
+    "num_workers=count_from_elsewhere": Known.UNKNOWN,
+    "num_workers=2, multiprocessing_context='spawn'": Known.UNKNOWN,
+}
+
+
+@pytest.mark.parametrize(("arguments", "forks"), FORKS.items(), ids=FORKS)
+def test_what_workers_run_is_known_to_run_in_forked_ones(arguments: str, forks: Known) -> None:
+    text = f"""
+    import torch
+    from torch.utils.data import DataLoader
+
+    def collate(rows):
+        return torch.tensor(rows)
+
+    def start(worker):
+        torch.cuda.set_device(worker)
+
+    loader = DataLoader(rows, {arguments}, collate_fn=collate, worker_init_fn=start)
+    """
+    project = analyze(program({"train.py": text}))
+    assert [loader.forks for loader in project.loaders] == [forks]
+    contexts = [call.context for call in project.calls_of("torch.tensor", "torch.cuda.set_device")]
+    assert [(context.frequency, context.region, context.forked) for context in contexts] == [
+        (Frequency.PER_STEP, Region.COLLATE, forks),
+        (Frequency.ONCE, Region.SETUP, forks),
+    ]
+
+
+def test_the_program_says_how_processes_start() -> None:
+    text = "import torch.multiprocessing as mp\nmp.set_start_method('spawn')\n"
+    assert [entry.chooses_start_method for entry in analyze({"train.py": text}).entries] == [True]

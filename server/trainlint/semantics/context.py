@@ -78,6 +78,8 @@ class Entry:
     that it must hold zeros rather than be None."""
     wants_fixed_shapes: bool = False
     """Whether batches of one shape pay: `torch.compile` without `dynamic=True`, CUDA graphs, XLA (TPU)."""
+    chooses_start_method: bool = False
+    """Whether the program says how processes start, so that workers may not be forked."""
     conditional_forwards: tuple[Known, ...] = ()
     """Of each model that a framework is given to train: whether its forward leaves out some of its submodules."""
 
@@ -98,6 +100,8 @@ class Context:
     confidence: Confidence = Confidence.HIGH
     """How well frequency and region are known; MEDIUM where a caller had to be assumed, LOW where a condition on
     values that the step computes decides how often it runs: `if loss.item() > worst:`."""
+    forked: Known = Known.UNKNOWN
+    """Whether it runs in workers that a loader forks: a dataset's items, a collate function, a `worker_init_fn`."""
     counter: str = ""
     """Name, visible at the expression, that counts the steps of `loop`: `i` of `for i, batch in enumerate(loader)`,
     or a variable that each step raises by one. Empty where there is none."""

@@ -39,6 +39,7 @@ def context_of(where: Where, entry: Entry, nodes: NodeFacts) -> Context:
         grad=where.grad,
         entry=entry,
         confidence=confidence,
+        forked=where.root.workers,
         counter=_counter(where, step),
     )
 

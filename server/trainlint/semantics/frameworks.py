@@ -62,11 +62,12 @@ def run_as(
     *,
     assumed: bool = False,
     trains: bool = True,
+    workers: Known = Known.UNKNOWN,
 ) -> Value:
     """Run a function of the project the way a framework or a loader calls it."""
     outer = frame.where
     grad = GradMode.DISABLED if role is Role.EVALUATION else GradMode.ENABLED
-    root = frame.run.root(role, assumed=assumed, trains=trains)
+    root = frame.run.root(role, assumed=assumed, trains=trains, workers=workers)
     frame.where = Where(root=root, calls=outer.calls[:1], grad=grad)
     target, receiver = (function.function, [function.receiver]) if isinstance(function, Bound) else (function, [])
     try:
@@ -104,7 +105,8 @@ def _run_items(frame: Frame, dataset: Instance, loader: Loader | None) -> None:
     for method in ("__iter__",) if iterable else ("__getitem__", "__getitems__"):
         member = classes.find_member(dataset.cls, method)
         if isinstance(member, Function):
-            item = run_as(frame, Role.SAMPLE, Bound(member, dataset), [] if iterable else [NUMBER])
+            workers = loader.forks if loader is not None else Known.UNKNOWN
+            item = run_as(frame, Role.SAMPLE, Bound(member, dataset), [] if iterable else [NUMBER], workers=workers)
             if loader is not None:
                 loader.item_place = _item_place(item)
 
@@ -122,8 +124,14 @@ def _item_place(item: Value) -> Place:
 def run_collate(frame: Frame, collate: Value, loader: Loader) -> None:
     """Interpret a collate function, and learn whether it puts the batch on the device."""
     for option in options(collate):
-        if _item_place(_run_item_function(frame, option, Role.COLLATE)) is Place.DEVICE:
+        if _item_place(_run_item_function(frame, option, Role.COLLATE, loader.forks)) is Place.DEVICE:
             loader.item_place = Place.DEVICE
+
+
+def run_worker_init(frame: Frame, function: Value, loader: Loader) -> None:
+    """Interpret what each worker of a loader runs once, at its start."""
+    for option in options(function):
+        _run_item_function(frame, option, Role.WORKER, loader.forks)
 
 
 def run_per_item(frame: Frame, functions: Iterable[Value], role: Role) -> None:
@@ -133,9 +141,9 @@ def run_per_item(frame: Frame, functions: Iterable[Value], role: Role) -> None:
             _run_item_function(frame, option, role)
 
 
-def _run_item_function(frame: Frame, value: Value, role: Role) -> Value:
+def _run_item_function(frame: Frame, value: Value, role: Role, workers: Known = Known.UNKNOWN) -> Value:
     """Run a function on items of which nothing is known; what it returns."""
-    samples: Value = Listing(UNKNOWN)
+    samples: Value = NUMBER if role is Role.WORKER else Listing(UNKNOWN)
     if isinstance(value, Partial):
         inner = value.function
         if isinstance(inner, Function):
@@ -143,18 +151,18 @@ def _run_item_function(frame: Frame, value: Value, role: Role) -> Value:
                 inner.module, inner.define, inner.qualname, inner.row, inner.closure, inner.owner, inner.decorators
             )
             outer = frame.where
-            frame.where = Where(root=frame.run.root(role), calls=outer.calls[:1])
+            frame.where = Where(root=frame.run.root(role, workers=workers), calls=outer.calls[:1])
             result = functions.call_function(
                 frame, bound, Given([*value.arguments, samples], dict(value.keywords), complete=False), None
             )
             frame.where = outer
             return result
     elif isinstance(value, Function | Bound):
-        return run_as(frame, role, value, [samples])
+        return run_as(frame, role, value, [samples], workers=workers)
     elif isinstance(value, Instance):
         member = classes.find_member(value.cls, "__call__")
         if isinstance(member, Function):
-            return run_as(frame, role, Bound(member, value), [samples])
+            return run_as(frame, role, Bound(member, value), [samples], workers=workers)
     return UNKNOWN
 
 

@@ -62,6 +62,9 @@ def make_loader(frame: Frame, given: Given, node: code.Call | None, name: str, *
     collate = arguments.value("collate_fn")
     if collate is not None:
         frameworks.run_collate(frame, collate, loader)
+    worker_init = arguments.value("worker_init_fn")
+    if worker_init is not None:
+        frameworks.run_worker_init(frame, worker_init, loader)
     return Object(object_types.LOADER, fact=loader)
 
 

@@ -289,6 +289,11 @@ def _environment_set(frame: Frame, given: Given, node: code.Call | None) -> Valu
     return STRING
 
 
+def _set_start_method(frame: Frame, given: Given, node: code.Call | None) -> Value:
+    frame.run.entry.chooses_start_method = True
+    return NONE
+
+
 def _set_default_place(frame: Frame, given: Given, node: code.Call | None) -> Value:
     """Tensors are made elsewhere from here on, so that nothing is known to be trained on the host."""
     frame.run.training_places.add(Place.UNKNOWN)
@@ -350,6 +355,8 @@ _EXACT: dict[str, Call] = {
     "torch.multiprocessing.Process": _spawn,
     "multiprocessing.Process": _spawn,
     "threading.Thread": _spawn,
+    "torch.multiprocessing.set_start_method": _set_start_method,
+    "multiprocessing.set_start_method": _set_start_method,
     "functools.lru_cache": lambda frame, given, node: Object(object_types.CACHE),
     "argparse.ArgumentParser": lambda frame, given, node: Object(object_types.PARSER),
     "configargparse.ArgumentParser": lambda frame, given, node: Object(object_types.PARSER),

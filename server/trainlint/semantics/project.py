@@ -182,6 +182,8 @@ class Transfer:
     """Whether the program names Apple's GPU as a target."""
     device_is_certain: bool = False
     """Whether the target is CUDA without a fallback."""
+    device_is_known: bool = False
+    """Whether the target follows from the program text, a fallback included, rather than from a name."""
     host_value_reused: bool = True
     """Whether the host tensor is, or may be, used after the move."""
     made_by: Site | None = None
@@ -281,6 +283,18 @@ class Loader:
         if given is True or isinstance(value, Test | Host) or (isinstance(value, Option) and value.default is True):
             return Known.YES
         return Known.NO if given is False or self.arguments.absent("pin_memory") else Known.UNKNOWN
+
+    @property
+    def forks(self) -> Known:
+        """Whether it forks workers, by their number, or by the default of an option that says it."""
+        workers = self.arguments.value("num_workers")
+        count = workers.value if isinstance(workers, Const) else None
+        if isinstance(workers, Option):
+            count = workers.default
+        if self.arguments.absent("num_workers") or count == 0:
+            return Known.NO
+        forked = self.arguments.absent("multiprocessing_context") and isinstance(count, int) and count > 0
+        return Known.YES if forked else Known.UNKNOWN
 
     @property
     def feeds_cuda(self) -> Known:

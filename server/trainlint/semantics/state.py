@@ -25,7 +25,7 @@ from trainlint.semantics.project import (
     SyncPoint,
 )
 from trainlint.semantics.values import Class, Function, Instance, Value
-from trainlint.semantics.vocabulary import GradMode, GuardKind, Place
+from trainlint.semantics.vocabulary import GradMode, GuardKind, Known, Place
 
 if TYPE_CHECKING:
     from trainlint.semantics.link import LinkOptions
@@ -48,6 +48,8 @@ class Role(Enum):
     SAMPLE = "sample"
     """`__getitem__` of a dataset, `__iter__` of an iterable one, a function mapped over a dataset per item."""
     COLLATE = "collate"
+    WORKER = "worker"
+    """`worker_init_fn`: once in each worker of a loader."""
     EPOCH = "epoch"
     """What a framework calls once per epoch."""
     STEP = "step"
@@ -83,6 +85,8 @@ class Root:
     """Whether its role was inferred rather than proved."""
     trains: bool = True
     """For SAMPLE and COLLATE: whether a training loader, as far as known, uses it."""
+    workers: Known = Known.UNKNOWN
+    """For SAMPLE, COLLATE and WORKER: whether forked workers of a loader run it."""
 
 
 @dataclass(eq=False, slots=True)
@@ -366,7 +370,7 @@ class Run:
     again."""
     framework_loaders: list[tuple[Loader, bool]] = field(default_factory=list)
     """Loaders that a framework iterates, with whether it trains on them."""
-    roots: dict[tuple[Role, bool, bool], Root] = field(default_factory=dict)
+    roots: dict[tuple[Role, bool, bool, Known], Root] = field(default_factory=dict)
     mentions: frozenset[str] = frozenset()
     """The names among `extract.WATCHED` that the files of the closure mention."""
     rank_names: frozenset[str] = frozenset()
@@ -449,9 +453,10 @@ class Run:
             state = self.modules[path] = ModuleState(path, name, self.facts[path], self.units(path))
         return state
 
-    def root(self, role: Role, *, assumed: bool = False, trains: bool = True) -> Root:
+    def root(self, role: Role, *, assumed: bool = False, trains: bool = True, workers: Known = Known.UNKNOWN) -> Root:
         """The root for code that is called from outside in this role."""
-        return self.roots.setdefault((role, assumed, trains), Root(role, assumed=assumed, trains=trains))
+        root = Root(role, assumed=assumed, trains=trains, workers=workers)
+        return self.roots.setdefault((role, assumed, trains, workers), root)
 
     def backpropagated(self, module: ModuleState, index: int) -> frozenset[str]:
         """Dotted names in a function that a backward pass starts from, or that flow into such."""

@@ -317,6 +317,7 @@ def _record_transfer(
         may_be_other_accelerator=device.other,
         may_be_mps=device.mps,
         device_is_certain=device.cuda and not device.cpu and not device.other and device.proved,
+        device_is_known=device.proved,
         host_value_reused=not (moved is not None and dotted(moved) in frame.rebinding),
         made_by=factory[0] if factory and moved is not None and id(moved) in frame.factories else None,
         factory=factory[1] if factory else name if "." in name else "",
