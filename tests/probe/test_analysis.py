@@ -346,6 +346,20 @@ def test_collections_are_a_share_of_the_time(tmp_path: Path) -> None:
     assert measured(tmp_path, process)[1].collection_share == pytest.approx(4 / 72)
 
 
+def test_a_collection_that_waits_for_its_core_is_no_longer_for_that(tmp_path: Path) -> None:
+    process = made.rank()
+    process.phase(records.CLEAN)
+    for index in range(21):
+        process.step("N f B")
+        process.record(records.CORE_WAIT, process.clock, value=0.0 if index < 10 else 0.090)
+        if index == 9:
+            process.spend(records.COLLECTION, 0.100, value=2)
+            process.record(records.CORE_WAIT, process.clock, value=0.090)
+        process.step("Oadam")
+    _, evidence = measured(tmp_path, process)
+    assert evidence.collection_share == pytest.approx(0.010 / (20 * 0.068 + 0.100))
+
+
 def test_tokens_and_padding(tmp_path: Path) -> None:
     process = made.rank()
     process.phase(records.CLEAN)

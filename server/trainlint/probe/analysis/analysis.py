@@ -196,10 +196,13 @@ class _Analysis:
 
     @cached_property
     def collection_share(self) -> float | None:
-        """On the rank that collects the most; 0 is known where the agent saw the steps and no collection."""
-        found = [
-            sum(one.duration for one in steps.timed(records.COLLECTION)) / steps.wall_s for steps in self.observed.timed
-        ]
+        """On the rank that collects the most, without waits for a core; 0 is known where the agent saw the steps and no
+        collection."""
+        found = []
+        for steps in self.observed.timed:
+            pauses = [(one.start, one.end) for one in steps.timed(records.COLLECTION)]
+            seconds = sum(end - start for start, end in pauses) - CoreWaits(steps).within(pauses)
+            found.append(max(0.0, seconds) / steps.wall_s)
         return max(found, default=None)
 
     # ---------------------------------------------------------------------------------------------------- the sections
