@@ -228,7 +228,8 @@ def _tensor_attribute(frame: Frame, base: Tensor, name: str) -> Value:
     if name in library.HOST_ATTRIBUTES:
         return NUMBER if name in ("ndim", "itemsize", "nbytes") else OBJECT
     if name in ("data", "grad"):
-        return replace(base, keeps_graph=False, gradient=name == "grad")
+        figure = name == "data" and tensors.is_figure(base)
+        return replace(base, keeps_graph=False, gradient=name == "grad", figure=figure)
     if naming.CONFIG.search(name):
         return Option("config")
     return replace(base, container=False) if name in ("loss", "logits", "T", "mT") else base

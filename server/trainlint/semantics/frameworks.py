@@ -217,6 +217,7 @@ def accelerator_method(frame: Frame, receiver: Object, name: str, given: Given, 
     if name == "log":
         records.record_report(frame, ReportKind.TRACKER, "accelerate.Accelerator.log", given, node, rank_aware=True)
         return NONE
+    records.note_collective(frame, f"accelerate.Accelerator.{name}", given, node)
     if name in ("gather", "gather_for_metrics", "reduce", "pad_across_processes"):
         first = given.positional[0] if given.positional else UNKNOWN
         return replace(first, keeps_graph=False) if isinstance(first, Tensor) else first

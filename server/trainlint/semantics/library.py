@@ -703,6 +703,22 @@ COLLECTIVES = re.compile(
 )
 HOST_TENSOR = re.compile(r"^torch\.(Float|Double|Half|BFloat16|Byte|Char|Short|Int|Long|Bool)?Tensor$")
 """Legacy types of tensors on the host."""
+CONTRIBUTIONS: dict[str, tuple[str, int]] = {
+    "torch.distributed.all_reduce": ("tensor", 0),
+    "torch.distributed.reduce": ("tensor", 0),
+    "torch.distributed.gather": ("tensor", 0),
+    "torch.distributed.all_gather": ("tensor", 1),
+    "torch.distributed.all_gather_into_tensor": ("input_tensor", 1),
+    "torch.distributed.all_gather_object": ("obj", 1),
+    "torch.distributed.gather_object": ("obj", 0),
+    "torch.distributed.barrier": ("", 0),
+    "torch.distributed.monitored_barrier": ("", 0),
+    "accelerate.Accelerator.gather": ("tensor", 0),
+    "accelerate.Accelerator.gather_for_metrics": ("input_data", 0),
+    "accelerate.Accelerator.reduce": ("tensor", 0),
+    "accelerate.Accelerator.wait_for_everyone": ("", 0),
+}
+"""What each rank contributes to a collective: the parameter's name and position; no name where it is a barrier."""
 CUDA_TENSOR = re.compile(r"^torch\.cuda\.(Float|Long|Int|Half|Double|Bool|Byte|Short|BFloat16)?Tensor$")
 
 

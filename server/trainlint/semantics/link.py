@@ -38,6 +38,7 @@ from trainlint.semantics.modules import ModuleMap
 from trainlint.semantics.project import (
     Call,
     Checkpoint,
+    Collective,
     Concatenation,
     ConfigurationSetting,
     EarlyRead,
@@ -522,6 +523,7 @@ class _Finisher:
             Tokenization: project.tokenizations,
             Trainer: project.trainers,
             KeptGraph: project.kept_graphs,
+            Collective: project.collectives,
             Concatenation: project.concatenations,
             Wrapping: project.wrappings,
             Placement: project.placements,

@@ -44,6 +44,10 @@ CRITERION = Idiom(
     r"criterion|criteria|loss_?(fn|func|function|f)$|^(compute|calc|get|calculate)_?loss|_loss_?(fn|func)$|_criterion$"
 )
 LOSS = Idiom(r"(^|_)loss(es)?($|_)|^(err|error)[A-Z_]|^loss[A-Z0-9_]")
+METRIC = Idiom(
+    r"(^|_)(acc|accuracy|accuracies|correct|metrics?|top_?[15]|precision|recall|psnr|ssim|m?iou|perplexity|ppl|f1|auc)(_|$)",
+    re.IGNORECASE,
+)
 OPTIMIZER = Idiom(r"(^|_)optim(izer)?s?($|_|[A-Z0-9])|^opt(_?[a-zA-Z0-9]{1,2})?$|^optimizer|_opt$|solver")
 SCHEDULER = Idiom(r"sched|(^|_)lr($|_)|annealer|warmup")
 SCALER = Idiom(r"(^|_)scaler$")

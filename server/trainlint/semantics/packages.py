@@ -434,6 +434,7 @@ def _loader(frame: Frame, name: str, given: Given, node: code.Call | None) -> Va
 
 
 def _collective(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
+    records.note_collective(frame, name, given, node)
     return NONE
 
 

@@ -423,6 +423,26 @@ class KeptGraph:
 
 
 @immutable
+class Collective:
+    """A call by which ranks wait for each other: `all_reduce`, `gather`, `barrier`."""
+
+    site: Site
+    text: str
+    context: Context
+    name: str
+    """Canonical name: "torch.distributed.all_reduce", "accelerate.Accelerator.gather"."""
+    value: Value
+    """What this rank contributes; None, as a value, for a barrier."""
+    figure: Confidence | None = None
+    """How sure it is that what is exchanged is there to be looked at, such as a loss after its backward pass or an
+    accuracy, rather than to train with; None where nothing says so."""
+
+    @property
+    def is_barrier(self) -> bool:
+        return self.value == NONE
+
+
+@immutable
 class Concatenation:
     """`rows = torch.cat([rows, new])` in a loop that only collects: it reads `rows` nowhere else, but for asking
     whether there is anything in it yet."""
@@ -572,6 +592,7 @@ class Project:
     tokenizations: list[Tokenization] = field(default_factory=list)
     trainers: list[Trainer] = field(default_factory=list)
     kept_graphs: list[KeptGraph] = field(default_factory=list)
+    collectives: list[Collective] = field(default_factory=list)
     concatenations: list[Concatenation] = field(default_factory=list)
     wrappings: list[Wrapping] = field(default_factory=list)
     placements: list[Placement] = field(default_factory=list)

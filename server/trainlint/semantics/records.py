@@ -11,6 +11,7 @@ from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import (
     Call,
     Checkpoint,
+    Collective,
     Concatenation,
     KeptGraph,
     Loader,
@@ -24,6 +25,8 @@ from trainlint.semantics.project import (
 from trainlint.semantics.state import Frame, Role, Where
 from trainlint.semantics.text import dotted
 from trainlint.semantics.values import (
+    NONE,
+    UNKNOWN,
     Choice,
     Const,
     Instance,
@@ -106,6 +109,46 @@ def _outlived_loops(frame: Frame, target: code.Expression, path: str) -> frozens
     if frame.function is not None and path in frame.run.assigned_attributes(frame):
         return frozenset()
     return frozenset(range(first, count))
+
+
+# ------------------------------------------------------------------------------------------------------ collectives
+
+
+def note_collective(frame: Frame, name: str, given: Given, node: code.Call | None) -> None:
+    """Record that ranks wait for each other."""
+    contributed = library.CONTRIBUTIONS.get(name)
+    if node is None or contributed is None:
+        return
+    parameter, position = contributed
+    value = NONE if not parameter else given.get(parameter, position) or UNKNOWN
+    frame.run.record(
+        Collective,
+        frame,
+        name,
+        site=frame.site(node.at),
+        text=node,
+        name=name,
+        value=value,
+        figure=_figure(frame, name, value, given, position),
+    )
+
+
+def _figure(frame: Frame, name: str, value: Value, given: Given, position: int) -> Confidence | None:
+    """How sure it is that a collective exchanges a figure to look at; see `Collective.figure`."""
+    if name.endswith("gather_for_metrics"):
+        return Confidence.HIGH
+    exchanged = tensors.tensors_in(value)
+    if not exchanged:
+        return None
+    if all(tensor.figure and not tensor.keeps_graph for tensor in exchanged):
+        return Confidence.HIGH
+    written = given.nodes[position].value if position < len(given.nodes) else None
+    words = guards.identifiers(written) if written is not None else []
+    if all(tensor.keeps_graph and tensors.is_figure(tensor) for tensor in exchanged):
+        return Confidence.HIGH if any(naming.LOSS.search(word) for word in words) else None
+    named = any(naming.LOSS.search(word) or naming.METRIC.search(word) for word in words)
+    detached = not any(tensor.keeps_graph or tensor.gradient or tensor.loader is not None for tensor in exchanged)
+    return Confidence.MEDIUM if named and detached else None
 
 
 # --------------------------------------------------------------------------------------------------- concatenations

@@ -137,8 +137,17 @@ def combine(one: Tensor, other: Value) -> Tensor:
         else one.proved and other.proved
     )
     return Tensor(
-        place=place, proved=proved, keeps_graph=one.keeps_graph or other.keeps_graph, number=one.number and other.number
+        place=place,
+        proved=proved,
+        keeps_graph=one.keeps_graph or other.keeps_graph,
+        number=one.number and other.number,
+        figure=is_figure(one) and is_figure(other),
     )
+
+
+def is_figure(value: Tensor) -> bool:
+    """Whether it is a single number with a graph, such as a loss, or computed from such numbers alone."""
+    return value.figure or (value.number and value.keeps_graph)
 
 
 def result_of(frame: Frame, values: list[Value]) -> Tensor | None:
@@ -147,7 +156,9 @@ def result_of(frame: Frame, values: list[Value]) -> Tensor | None:
     for value in values:
         for tensor in tensors_in(value):
             result = (
-                replace(tensor, loader=None, created=False, number=False) if result is None else combine(result, tensor)
+                replace(tensor, loader=None, created=False, number=False, figure=is_figure(tensor))
+                if result is None
+                else combine(result, tensor)
             )
     if result is not None and frame.where.grad is GradMode.DISABLED:
         result = replace(result, keeps_graph=False)
@@ -395,7 +406,7 @@ def _move_to(name: str) -> Callable[[Frame, Tensor, Given, code.Call | None], Va
 
 
 def _detach(frame: Frame, value: Tensor, given: Given, node: code.Call | None) -> Value:
-    return replace(value, keeps_graph=False)
+    return replace(value, keeps_graph=False, figure=is_figure(value))
 
 
 def _backward(frame: Frame, value: Tensor, given: Given, node: code.Call | None) -> Value:

@@ -80,6 +80,8 @@ class Tensor:
     """A parameter or a buffer of a module, which moves with it."""
     gradient: bool = False
     """The `.grad` of a parameter."""
+    figure: bool = False
+    """Computed from single numbers that had a graph, such as losses, and from nothing else; detached or not."""
     arriving: int = 0
     """Number of the copy to the host, among those that the program issued without waiting, that fills it; 0 where
     nothing is under way."""
@@ -357,6 +359,7 @@ def _join_tensors(one: Tensor, other: Tensor) -> Tensor:
         number=one.number and other.number,
         container=one.container and other.container,
         gradient=one.gradient and other.gradient,
+        figure=one.figure and other.figure,
     )
 
 
