@@ -285,13 +285,44 @@ def test_reads_of_a_device_count_and_those_of_the_processor_do_not(tmp_path: Pat
     assert set(names(job.rank, records.SYNC)) == {f"{tmp_path / 'job.py'}:{row}"}
 
 
+SAVES = """
+import io, os, subprocess, time
+net = torch.nn.Linear(4, 1); optimizer = torch.optim.SGD(net.parameters(), 0.1)
+class Slow(io.BytesIO):
+    def flush(self): time.sleep(0.1)
+def pipe():
+    subprocess.Popen(["sh", "-c", "sleep 0.1; cat state.pt"], stdout=subprocess.DEVNULL)
+    return "state.pt"
+os.mkfifo("state.pt")
+for step, (x,) in enumerate(DataLoader(TensorDataset(torch.randn(40, 4)), batch_size=1), 1):
+    net(x).sum().backward(); optimizer.step()
+    if step == 8:
+        torch.save(net.state_dict(), pipe())  # opens
+        torch.save(net.state_dict(), Slow())  # closes
+        torch.save(net.state_dict(), pipe(), _use_new_zipfile_serialization=False)  # old
+        torch.save(net.state_dict(), io.BytesIO(), _use_new_zipfile_serialization=False)  # quick
+        torch.save(net.state_dict(), os.devnull)
+"""
+
+
+def test_saving_takes_from_the_opening_of_the_file_to_its_closing(tmp_path: Path) -> None:
+    job = run_job(tmp_path, BEGIN + SAVES, warmup=3, steps=10, profile=False)
+    rows = {line.rpartition("# ")[2]: row for row, line in enumerate((BEGIN + SAVES).splitlines(), 1) if "  # " in line}
+    saves = [one for one in job.rank.records if one.kind == records.CALL and one.name.startswith("save ")]
+    took = {int(one.name.rpartition(":")[2]): one.duration for one in saves}
+    assert [took[rows[word]] >= 0.1 for word in ("opens", "closes", "old", "quick")] == [True, True, True, False]
+    assert len(saves) == len(took) == 5
+
+
 DETACHED = """
 import builtins, gc, logging
 net = torch.nn.Linear(4, 1); optimizer = torch.optim.SGD(net.parameters(), 0.1)
 def places():
     scope = torch.autograd.profiler.record_function
     return [scope.__enter__, scope.__exit__, torch.autograd._engine_run_backward, DataLoader.__iter__, print,
-            torch.save, torch.serialization.save, logging.Logger.handle, torch.amp.GradScaler.update,
+            torch.save, torch.serialization.save, torch.serialization._save,
+            torch.serialization._legacy_save, torch.serialization._open_zipfile_writer_file.__exit__,
+            torch.serialization._open_file.__init__, logging.Logger.handle, torch.amp.GradScaler.update,
             torch.amp.GradScaler.step, len(gc.callbacks),
             __import__("importlib.machinery").machinery.PathFinder.find_spec.__func__]
 for x, in DataLoader(TensorDataset(torch.randn(40, 4)), batch_size=1):

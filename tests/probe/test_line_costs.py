@@ -176,6 +176,21 @@ def test_the_innermost_own_line_has_the_time_and_the_lines_that_call_it_hold_it(
     assert evidence.stacks[line(60)].seconds_per_step == pytest.approx(0.068, rel=0.05)
 
 
+def test_generated_code_is_no_line_of_the_job_but_what_runs_it_is(tmp_path: Path) -> None:
+    process = made.rank()
+    process.phase(records.CLEAN)
+    process.step("N f B Oadam")
+    start = process.clock
+    for _ in range(10):
+        process.step("N f B Oadam")
+    graph = f"/cache/inductor/qq/cqq4{'a2z7' * 12}.py"
+    table = StackTable(id=0, frames=frames((graph, 113), ("<eval_with_key>.0", 7), (TRAIN, 18), (TRAIN, 40)))
+    samples = sampled(process, start, process.clock, [0], 0.005)
+    run, evidence = analyse(made.write(tmp_path, process, stacks=[table, *samples]))
+    assert {(Path(one.filename), one.row) for one in run.lines} == {(Path(TRAIN), 18)}
+    assert set(evidence.stacks) == {line(18), line(40)}
+
+
 def test_what_the_agent_does_between_steps_is_no_cost_of_the_line_that_it_was_called_from(tmp_path: Path) -> None:
     process = made.rank()
     start = process.clock

@@ -48,9 +48,7 @@ TRACKERS = (
 def install(agent: Agent) -> None:
     torch = agent.torch
     _time(agent, logging.Logger, "handle", "logging")
-    # All of `torch.save` but the opening and closing of the file.
-    _time(agent, torch.serialization, "_save", "save")
-    _time(agent, torch.serialization, "_legacy_save", "save")
+    _Saves(agent).install()
     _time(agent, torch.nn.DataParallel, "replicate", "data_parallel")
     _time(agent, torch.nn.DataParallel, "scatter", "data_parallel")
     _time(agent, torch.nn.DataParallel, "gather", "data_parallel")
@@ -71,6 +69,56 @@ def _time(agent: Agent, holder: Any, attribute: str, kind: str) -> None:
         agent.record(records.CALL, start, end - start, name=agent.lines.name(frame, prefix))
 
     agent.replace(holder, attribute, wrapped(agent, holder.__dict__[attribute], kind, after))
+
+
+OPENERS = ("_open_zipfile_writer_file", "_open_zipfile_writer_buffer", "_open_file")
+"""Classes of `torch.serialization` within whose instances files are written, the last one for the format of old."""
+
+
+class _Saves:
+    """Times `torch.save` from the opening of its file to its closing. Either can take longer than the writing: ext4
+    writes a file to the disk as it is closed if there was another of that name, as there is of most checkpoints."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self._written: set[int] = set()
+        """Identities of what is open to be written, each from its opening to its closing."""
+
+    def install(self) -> None:
+        agent, serialization = self._agent, self._agent.torch.serialization
+        for name in OPENERS:
+            methods = vars(getattr(serialization, name, object))
+            if "__init__" in methods and "__exit__" in methods:
+                opener = getattr(serialization, name)
+                agent.replace(opener, "__init__", wrapped(agent, methods["__init__"], "save", self._opened))
+                agent.replace(opener, "__exit__", wrapped(agent, methods["__exit__"], "save", self._closed))
+        # What is written to a file that is open already.
+        for name in ("_save", "_legacy_save"):
+            function = vars(serialization).get(name)
+            if function is not None:
+                agent.replace(serialization, name, wrapped(agent, function, "save", self._wrote))
+
+    def _opened(self, arguments: tuple[Any, ...], result: Any, start: float, frame: FrameType) -> None:
+        opener = arguments[0]
+        if "w" in getattr(opener.file_like, "mode", "w"):  # What is loaded is opened likewise.
+            opener._trainlint = start
+            self._written.add(id(opener.file_like))
+
+    def _closed(self, arguments: tuple[Any, ...], result: Any, start: float, frame: FrameType) -> None:
+        opener, error = arguments[:2]
+        opened = vars(opener).pop("_trainlint", None)
+        if opened is not None:
+            self._written.discard(id(opener.file_like))
+            if error is None:
+                self._record(opened, frame)
+
+    def _wrote(self, arguments: tuple[Any, ...], result: Any, start: float, frame: FrameType) -> None:
+        if id(arguments[1]) not in self._written:
+            self._record(start, frame)
+
+    def _record(self, start: float, frame: FrameType) -> None:
+        end = clock()
+        self._agent.record(records.CALL, start, end - start, name=self._agent.lines.name(frame, "save "))
 
 
 def _time_devices(agent: Agent) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable
 from types import CodeType, FrameType
@@ -46,7 +47,7 @@ class UserLines:
 
     def is_own(self, filename: str) -> bool:
         """Whether a file is of the job's own code."""
-        if filename.startswith("<"):
+        if is_generated(filename):
             return False
         path = self.path(filename)
         return not path.startswith(self._libraries) and not _PACKAGES & set(path.split(os.sep))
@@ -62,6 +63,16 @@ class UserLines:
         code, row, prefix = key
         number = self._lines[key] = self._number("%s%s:%d" % (prefix, self.path(code.co_filename), row))
         return number
+
+
+_INDUCTOR_FILE = re.compile(r"(?:^|[/\\])c[a-z2-7]{51}\.py$")
+"""`c` and 51 characters of a digest in base 32, in whatever folder the cache is (`torch._inductor.codecache`)."""
+
+
+def is_generated(filename: str) -> bool:
+    """Whether a file's code was generated while the job ran, as by Inductor: nobody can look it up or mend it, and the
+    line that runs it is the job's."""
+    return filename.startswith("<") or _INDUCTOR_FILE.search(filename) is not None
 
 
 _PACKAGES = frozenset({"site-packages", "dist-packages"})

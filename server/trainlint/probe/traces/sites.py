@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
+from trainlint.agent.lines import is_generated
 from trainlint.probe.traces.reading import Event, Trace
 from trainlint.probe.traces.trace_analysis import CodeSite
 from trainlint.semantics.modules import INSTALLED
@@ -57,9 +58,9 @@ class JobCode:
     """Folders with code that ran in the job and is not its own, such as the probe's agent."""
 
     def file(self, name: str) -> Path | None:
-        """The file of that name, unless it is of the standard library, installed, or foreign."""
+        """The file of that name, unless it is of the standard library, installed, generated, or foreign."""
         path = PurePath(name)
-        if name.startswith("<") or _STANDARD_LIBRARY.search(name) or _LIBRARY_FOLDERS.intersection(path.parts):
+        if is_generated(name) or _STANDARD_LIBRARY.search(name) or _LIBRARY_FOLDERS.intersection(path.parts):
             return None
         if path.is_absolute():
             return None if any(path.is_relative_to(folder) for folder in self.foreign) else Path(path)
