@@ -53,6 +53,18 @@ def test_a_queue_that_runs_empty(tmp_path: Path) -> None:
     assert run.loader.queue_empty_share == pytest.approx(0.5, abs=0.03)
 
 
+def test_waits_with_no_batch_ready_are_told_from_all_waits(tmp_path: Path) -> None:
+    process = made.rank(workers=2)
+    process.phase(records.CLEAN)
+    for index in range(41):
+        process.queue = float(index % 2)
+        process.step(PLAIN, N=0.020 if index % 2 else 0.040)
+    _, evidence = measured(tmp_path, process)
+    assert evidence.loader is not None
+    assert evidence.loader.starved_share is not None
+    assert evidence.loader.starved_share == pytest.approx(evidence.loader.data_wait_share * 2 / 3)
+
+
 def test_the_start_of_an_epoch_and_its_length(tmp_path: Path) -> None:
     process = made.rank(workers=2, queue=0.0)
     process.train([PLAIN] * 9 + ["N/ N1 f B Oadam"], warmup=10, clean=40)

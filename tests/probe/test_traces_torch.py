@@ -158,6 +158,41 @@ def test_operators_that_no_backward_pass_went_through_are_not_surely_the_models(
     assert 0 < rank.parts.graph_s < rank.span_s - making
 
 
+FROZEN = """
+import sys
+import torch
+from profiled import profiled
+
+teacher = torch.nn.Sequential(*(torch.nn.Linear(512, 512) for _ in range(8)))
+model = torch.nn.Linear(512, 512)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+with profiled(sys.argv[1], stack=False) as profiler:
+    for _ in range(6):
+        rows = torch.randn(256, 512)
+        with torch.no_grad():
+            target = teacher(rows)
+        loss = torch.nn.functional.mse_loss(model(rows), target)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        profiler.step()
+"""
+
+
+def test_the_work_of_a_frozen_model_can_be_the_models(tmp_path: Path) -> None:
+    run(tmp_path, FROZEN, "trace.json")
+    trace = read(tmp_path / "trace.json")
+    (rank,) = analyse([tmp_path / "trace.json"]).ranks
+    frozen = [
+        one.seconds
+        for one in trace.operators
+        if one.name == "aten::linear" and not one.arguments.get("Sequence number")
+    ]
+    assert len(frozen) == 8 * STEPS
+    assert rank.parts.operators_s is not None and rank.parts.forward_s is not None
+    assert rank.parts.operators_s >= rank.parts.forward_s + sum(frozen)
+
+
 @pytest.fixture(scope="module")
 def gloo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The traces of two ranks that accumulate over three micro-batches."""

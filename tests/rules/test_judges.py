@@ -142,6 +142,36 @@ STACK_SAMPLES = (
         ),
         INCONCLUSIVE,
     ),
+    Case(
+        "TL101",
+        "tokenizing in a worker that has batches ready is cleared, however long their hand-over takes",
+        measured(stacks={FIRST: StackSamples(0.05, 400, True)}, loaders=(LoaderEvidence(0.3, 1, starved_share=0.01),)),
+        REFUTED,
+    ),
+    Case(
+        "TL101",
+        "of two workers one may have batches ready that are due after a slow one of the other",
+        measured(stacks={FIRST: StackSamples(0.05, 400, True)}, loaders=(LoaderEvidence(0.3, 2, starved_share=0.01),)),
+        INCONCLUSIVE,
+    ),
+    Case(
+        "TL101",
+        "a wait for workers from which other work took the cores tells nothing",
+        measured(
+            stacks={FIRST: StackSamples(0.05, 400, True)},
+            loaders=(LoaderEvidence(0.3, 1, starved_share=0.3, explained_wait=0.29),),
+        ),
+        INCONCLUSIVE,
+    ),
+    Case(
+        "TL101",
+        "more of the wait than other work can have caused is the workers'",
+        measured(
+            stacks={FIRST: StackSamples(0.05, 400, True)},
+            loaders=(LoaderEvidence(0.3, 1, starved_share=0.3, explained_wait=0.2),),
+        ),
+        CONFIRMED,
+    ),
     Case("TL101", "a line that did not run", measured(ran=DID_NOT_RUN), NOT_EXERCISED),
     Case("TL101", "absence from the samples proves nothing", measured(), INCONCLUSIVE),
 )
@@ -492,6 +522,18 @@ def test_workers_have_milliseconds_of_their_own_and_cost_the_step_a_part_of_them
     assert "loader workers" in shared.note
     bounded = verdict_on(Case("TL101", "", measured(stacks=stacks, loaders=(LoaderEvidence(0.03, 1),)), CONFIRMED))
     assert (bounded.ms_per_step, bounded.share) == (pytest.approx(50.0), pytest.approx(0.03))
+
+
+@pytest.mark.parametrize(
+    ("loader", "note"),
+    [
+        (LoaderEvidence(0.3, 2, starved_share=0.01), "batches stood ready"),
+        (LoaderEvidence(0.3, 1, starved_share=0.3, explained_wait=0.29), "other work took cores"),
+    ],
+)
+def test_what_leaves_time_of_workers_open_is_said(loader: LoaderEvidence, note: str) -> None:
+    stacks = {FIRST: StackSamples(0.05, 400, True)}
+    assert note in verdict_on(Case("TL101", "", measured(stacks=stacks, loaders=(loader,)), INCONCLUSIVE)).note
 
 
 @pytest.mark.parametrize(("seconds", "share"), [(0.07, 0.7), (0.25, None)])

@@ -118,6 +118,20 @@ class LoaderEvidence:
     """Median number of steps between two new iterators; None if no epoch turned."""
     line: Line | None = None
     """Where it was made or iterated over; None where that is not known."""
+    starved_share: float | None = None
+    """The waits before which none of its batches stood ready; None where that was not counted."""
+    explained_wait: float = 0.0
+    """What of the waits can be other work's doing, that took cores from the job."""
+
+    @property
+    def waits_for_workers(self) -> tuple[float, float, float]:
+        """The share of the step that is a wait for its workers: at least, most likely, and at most.
+
+        A batch that stood ready was only handed over, unless another was due before it: they are delivered in order.
+        """
+        likely = self.data_wait_share if self.starved_share is None else self.starved_share
+        most = likely if self.workers == 1 else self.data_wait_share
+        return max(0.0, likely - self.explained_wait), likely, most
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,29 +140,45 @@ def _judge_worker_time(evidence: Evidence, worked: _Seconds, own: _Seconds, conf
     threshold = confirmed_share * evidence.step_s
     cost = own + _cost_to_step(evidence, worked, loader)
     told.append(Measurement("data wait", loader.data_wait_share, "share", Source.AGENT, confirmed_share))
+    if loader.starved_share is not None:
+        told.append(Measurement("data wait with no batch ready", loader.starved_share, "share", Source.AGENT))
     told.append(Measurement(COST_TO_STEP, cost.value * 1e3, "ms/step", Source.STACKS, threshold * 1e3))
     status, note = cost.against(threshold)
-    if status is Status.INCONCLUSIVE and len(evidence.loaders) > 1:
-        note = "several loaders fed the steps, and whose workers these are is not known"
+    if status is Status.INCONCLUSIVE:
+        note = _why_worker_time_is_open(evidence, worked, own, threshold)
     note = note or "milliseconds of the loader workers, which run beside each other and beside the step"
     return Verdict(status, worked.value * 1e3, cost.value / evidence.step_s, None, tuple(told), note)
 
 
 def _cost_to_step(evidence: Evidence, worked: _Seconds, loader: LoaderEvidence) -> _Seconds:
-    """Work in loader workers costs the step its part of one worker's time at most, and no more than the step waits.
+    """Work in loader workers costs the step its part of one worker's time at most, and no more than the step waits for
+    them.
 
     Whose workers they are is not known: with several loaders the cost lies between the least and the most of them.
     """
 
-    def cost(seconds: float, fed_by: LoaderEvidence) -> float:
-        return min(seconds / max(fed_by.workers, 1), fed_by.data_wait_share * evidence.step_s)
+    def cost(seconds: float, fed_by: LoaderEvidence, wait: float) -> float:
+        return min(seconds / max(fed_by.workers, 1), wait * evidence.step_s)
 
-    loaders = evidence.loaders
+    loaders = [(one, *one.waits_for_workers) for one in evidence.loaders]
     return _Seconds(
-        low=min(cost(worked.low, one) for one in loaders),
-        value=cost(worked.value, loader),
-        high=max(cost(worked.high, one) for one in loaders),
+        low=min(cost(worked.low, one, least) for one, least, _, _ in loaders),
+        value=cost(worked.value, loader, loader.waits_for_workers[1]),
+        high=max(cost(worked.high, one, most) for one, _, _, most in loaders),
     )
+
+
+def _why_worker_time_is_open(evidence: Evidence, worked: _Seconds, own: _Seconds, threshold: float) -> str:
+    if len(evidence.loaders) > 1:
+        return "several loaders fed the steps, and whose workers these are is not known"
+    (loader,) = evidence.loaders
+    undisturbed = replace(evidence, loaders=(replace(loader, explained_wait=0.0),))
+    if (own + _cost_to_step(undisturbed, worked, loader)).low >= threshold:
+        return "other work took cores from the job, and may be what the step waits for; probe while nothing else runs"
+    waits_alone = replace(loader, explained_wait=0.0, starved_share=None)
+    if (own + _cost_to_step(replace(evidence, loaders=(waits_alone,)), worked, waits_alone)).low >= threshold:
+        return "batches stood ready while the step waited: for the hand-over of one, or for a slow one among them"
+    return _TOO_FEW_SAMPLES
 
 
 def judge_calls(evidence: Evidence, site: Site, *, confirmed_share: float = CONFIRMED_SHARE) -> Verdict:

@@ -434,6 +434,8 @@ class _Analysis:
                 epoch_start_s=loader.epoch_start_s,
                 steps_per_epoch=loader.steps_per_epoch,
                 line=loader.line,
+                starved_share=loader.starved_share,
+                explained_wait=self.explained_wait,
             )
 
     def _rank_evidence(self) -> Iterator[RankEvidence]:

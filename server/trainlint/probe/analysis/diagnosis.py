@@ -47,7 +47,7 @@ class Findings:
     explained_wait: float = 0.0
     """Of the steps, a wait for data because the training thread or the loader's workers waited for a core."""
     traced_forward_share: float | None = None
-    """Of the profiled steps, in which modules or operators were on their way forward."""
+    """Of the profiled steps, the most in which models can have been on their way forward."""
     graph_share: float | None = None
     """Of the profiled steps, in operators through which a backward pass went."""
     other_work: float | None = None
@@ -202,7 +202,7 @@ def _good_or_roomy(found: Findings) -> Iterator[Reason]:
 
 def _works_outside(found: Findings) -> bool:
     """Whether most of the model's work is none: what stands between a batch and its backward pass counts as forward,
-    while a profiler sees which of it modules and operators are."""
+    while a profiler sees which of it is in operators."""
     model, forward, seen = _model_share(found.shares), found.shares.forward, found.traced_forward_share
     if found.accelerator or model is None or forward is None or seen is None:
         return False

@@ -34,6 +34,8 @@ class TrainingLoader:
     steps_per_epoch: float | None = None
     batches_per_step: float | None = None
     """Its own: another loader may take part in the step."""
+    starved_share: float | None = None
+    """As `data_wait_share`, of the waits before which no batch stood ready; None without workers."""
     note: Note = field(default_factory=dict)
 
     @property
@@ -70,6 +72,7 @@ def _loader(steps: RankSteps, name: str, own: list[Record]) -> TrainingLoader:
     later = [one for one in own if not one.flags & records.FIRST and one.value >= 0]
     regular = [one for one in steps.timed(records.BATCH, regular_only=True) if one.name == name]
     count = sum(1 for one in regular if one.flags & records.GRADIENTS and not one.flags & records.LAST)
+    counted = [one for one in regular if one.value >= 0]
     seconds = sum(cycle.duration for cycle in steps.regular)
     return TrainingLoader(
         name=name,
@@ -80,6 +83,7 @@ def _loader(steps: RankSteps, name: str, own: list[Record]) -> TrainingLoader:
         epoch_start_s=_epoch_start(own),
         steps_per_epoch=_steps_per_epoch(steps, name),
         batches_per_step=count / len(steps.regular) if steps.regular else None,
+        starved_share=sum(one.duration for one in counted if one.value == 0) / seconds if counted else None,
         note=note,
     )
 

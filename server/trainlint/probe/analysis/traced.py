@@ -43,11 +43,12 @@ class Traced:
 
 
 def forward_share(found: Traced) -> float | None:
-    """The share of the profiled steps in which modules or operators were on their way forward, on the rank where it is
-    largest, at most: a closure's way forward is within its optimizer's step. None without a trace that shows them."""
+    """The share of the profiled steps in which models can have been on their way forward, on the rank where it is
+    largest, at most: a frozen model leaves operators that no graph records, and a closure's way forward is within its
+    optimizer's step. None without a trace that shows operators."""
     shares = []
     for rank in found.undisturbed:
-        own, whole = rank.parts.forward_s, sum(rank.steps.durations_s)
+        own, whole = rank.parts.operators_s, sum(rank.steps.durations_s)
         if own is not None and whole > 0:
             shares.append((own + (rank.parts.optimizer_s or 0.0)) / whole)
     return max(shares, default=None)

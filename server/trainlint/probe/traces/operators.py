@@ -54,6 +54,8 @@ def host_parts(trace: Trace, window: Span, requests: HostRequests) -> HostParts:
         if name == "forward_s":
             graph = union(_with_gaps(graph_operators(trace)), window)
             seconds["graph_s"] = total(without(graph, taken)) if graph else None
+            operators = union([*own, *_with_gaps(trace.operators)], window)
+            seconds["operators_s"] = total(without(operators, taken)) if operators else None
         taken = union([*taken, *own], window)
     return HostParts(**seconds)
 
@@ -63,7 +65,7 @@ def _spans(events: Iterable[Event]) -> list[Span]:
 
 
 def _with_gaps(found: Iterable[Event]) -> Iterator[Span]:
-    """The spans of operators of one graph, with what stands between two that follow each other closely: calls of
+    """The spans of operators, with what stands between two that follow each other closely: calls of
     modules, and functions that call operators."""
     threads: dict[tuple[int | str, int | str], list[Event]] = defaultdict(list)
     for event in found:

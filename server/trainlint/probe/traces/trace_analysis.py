@@ -158,6 +158,9 @@ class HostParts:
     graph_s: float | None = None
     """Of `forward_s`, in the operators through which a backward pass went, and between those that follow each other
     closely: what is the model's for sure."""
+    operators_s: float | None = None
+    """Of what is none of the other parts, in any operators and between those that follow each other closely, recorded
+    by autograd or not: the most that can be the models', frozen ones among them."""
 
 
 @dataclass(frozen=True, slots=True)
