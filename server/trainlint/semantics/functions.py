@@ -39,7 +39,7 @@ def call_function(frame: Frame, function: Function, given: Given, node: code.Cal
     if isinstance(define, code.Define):
         run.reached.add((function.module.path, define.body))
     where = _enter(frame, function, node)
-    signature = (id(define), id(function.closure), tuple(bound.items()))
+    signature = (id(define), id(function.closure), tuple(bound.items()), where.autocast)
     if signature in run.quiet:
         run.note_wait()
         return run.quiet[signature]

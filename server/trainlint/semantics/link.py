@@ -36,6 +36,7 @@ from trainlint.semantics.immutable import replace
 from trainlint.semantics.interest import Interest
 from trainlint.semantics.modules import ModuleMap
 from trainlint.semantics.project import (
+    BackwardPass,
     Call,
     Checkpoint,
     Collective,
@@ -527,6 +528,7 @@ class _Finisher:
             Concatenation: project.concatenations,
             Wrapping: project.wrappings,
             Placement: project.placements,
+            BackwardPass: project.backward_passes,
             EvaluationForward: project.evaluations,
             Checkpoint: project.checkpoints,
             EnvironmentSetting: project.environment,

@@ -142,11 +142,10 @@ def _scheduler(frame: Frame, receiver: Object, name: str, given: Given, node: co
 
 def _scaler(frame: Frame, receiver: Object, name: str, given: Given, node: code.Call | None) -> Value:
     if name == "scale":
-        return (
-            given.positional[0]
-            if given.positional and isinstance(given.positional[0], Tensor)
-            else naming.inferred_tensor(Place.UNKNOWN, True)
-        )
+        loss = given.positional[0] if given.positional else UNKNOWN
+        return replace(loss if isinstance(loss, Tensor) else naming.inferred_tensor(Place.UNKNOWN, True), scaled=True)
+    if name in ("step", "unscale_", "get_scale"):
+        records.record_call(frame, f"torch.amp.GradScaler.{name}", given, node, receiver)
     if name == "step":
         steps.mark_update(frame, node)
     if name == "get_scale" and node is not None:

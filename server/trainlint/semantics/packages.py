@@ -25,7 +25,7 @@ from trainlint.semantics import (
 )
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
-from trainlint.semantics.project import ReportKind, SyncKind
+from trainlint.semantics.project import Arguments, ReportKind, SyncKind
 from trainlint.semantics.state import Frame
 from trainlint.semantics.values import (
     ARRAY,
@@ -48,6 +48,7 @@ from trainlint.semantics.values import (
     Tensor,
     Test,
     Tuple,
+    Unknown,
     Value,
     join_all,
     options,
@@ -392,8 +393,28 @@ def _make_scaler(frame: Frame, name: str, given: Given, node: code.Call | None) 
 
 def _make_autocast(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
     frame.run.entry.autocast = True
-    dtype = given.arguments(name).value("dtype")
-    return Object(object_types.AUTOCAST, origin=dtype.name if isinstance(dtype, Reference) else "on")
+    return Object(object_types.AUTOCAST, origin=_autocast_type(name, given.arguments(name)))
+
+
+def _autocast_type(name: str, arguments: Arguments) -> str:
+    """The dtype of an autocast region; "on" where it is not known, empty where the region switches autocast off."""
+    enabled, dtype = arguments.value("enabled"), arguments.value("dtype")
+    if enabled == Const(False):
+        return ""
+    if not arguments.complete or isinstance(enabled, Unknown | Host):
+        return "on"
+    if dtype is None or dtype == NONE:
+        on_cuda = name == "torch.cuda.amp.autocast" or _names_cuda(arguments.value("device_type"))
+        return "torch.float16" if on_cuda else "on"
+    return dtype.name if isinstance(dtype, Reference) else "on"
+
+
+def _names_cuda(device: Value | None) -> bool:
+    return device is not None and any(
+        found.cuda and found.proved and not found.cpu
+        for option in options(device)
+        if (found := tensors.as_device(option)) is not None
+    )
 
 
 def _make_tracker(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:

@@ -516,6 +516,19 @@ class StepLoop:
 
 
 @immutable
+class BackwardPass:
+    """A call that runs a backward pass: `loss.backward()`, `accelerator.backward(loss)`."""
+
+    site: Site
+    text: str
+    context: Context
+    loss: Value
+    """What it starts from; UNKNOWN where it is not a tensor whose method is called."""
+    names_scaling: bool = False
+    """Whether the function around it names anything for scaling, so that gradients may be scaled by hand."""
+
+
+@immutable
 class EvaluationForward:
     """A model's forward in an evaluation loop."""
 
@@ -597,6 +610,7 @@ class Project:
     wrappings: list[Wrapping] = field(default_factory=list)
     placements: list[Placement] = field(default_factory=list)
     step_loops: list[StepLoop] = field(default_factory=list)
+    backward_passes: list[BackwardPass] = field(default_factory=list)
     evaluations: list[EvaluationForward] = field(default_factory=list)
     checkpoints: list[Checkpoint] = field(default_factory=list)
     name_uses: list[NameUse] = field(default_factory=list)

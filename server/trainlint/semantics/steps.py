@@ -3,15 +3,34 @@
 from __future__ import annotations
 
 from trainlint.semantics import code
-from trainlint.semantics.project import Site
+from trainlint.semantics.project import BackwardPass, Site
 from trainlint.semantics.state import Frame, Role
+from trainlint.semantics.values import UNKNOWN, Tensor, Value
 from trainlint.semantics.vocabulary import GuardKind, Place
 
 
-def mark_backward(frame: Frame, node: code.Call | None, place: Place = Place.UNKNOWN) -> None:
-    """A backward pass runs here, from a loss that lives at `place`."""
-    frame.run.training_places.add(place)
+def mark_backward(frame: Frame, node: code.Call | None, loss: Value = UNKNOWN) -> None:
+    """A backward pass runs here, from `loss`."""
+    proved = isinstance(loss, Tensor) and loss.proved
+    frame.run.training_places.add(loss.place if isinstance(loss, Tensor) and proved else Place.UNKNOWN)
     _mark(frame, node, update=False)
+    if node is not None:
+        frame.run.record(
+            BackwardPass,
+            frame,
+            "backward",
+            site=frame.site(node.at),
+            text=node,
+            loss=loss,
+            names_scaling=any("scal" in word.lower() for word in _words_around(frame)),
+        )
+
+
+def _words_around(frame: Frame) -> frozenset[str]:
+    """The names in the function under evaluation; at module level, what of them is watched."""
+    facts = frame.module.facts
+    define = frame.function.define if frame.function is not None else None
+    return facts.words(define.body) if isinstance(define, code.Define) else facts.mentions
 
 
 def mark_update(frame: Frame, node: code.Call | None) -> None:

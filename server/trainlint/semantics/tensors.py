@@ -142,6 +142,8 @@ def combine(one: Tensor, other: Value) -> Tensor:
         keeps_graph=one.keeps_graph or other.keeps_graph,
         number=one.number and other.number,
         figure=is_figure(one) and is_figure(other),
+        autocast=one.autocast or other.autocast,
+        scaled=one.scaled or other.scaled,
     )
 
 
@@ -406,11 +408,11 @@ def _move_to(name: str) -> Callable[[Frame, Tensor, Given, code.Call | None], Va
 
 
 def _detach(frame: Frame, value: Tensor, given: Given, node: code.Call | None) -> Value:
-    return replace(value, keeps_graph=False, figure=is_figure(value))
+    return replace(value, keeps_graph=False, figure=is_figure(value), autocast="", scaled=False)
 
 
 def _backward(frame: Frame, value: Tensor, given: Given, node: code.Call | None) -> Value:
-    steps.mark_backward(frame, node, value.place if value.proved else Place.UNKNOWN)
+    steps.mark_backward(frame, node, value)
     return OBJECT
 
 
@@ -577,12 +579,16 @@ def call_module_value(frame: Frame, place: Place, proved: bool, values: list[Val
     """What a model of unknown code returns for `values`."""
     given = result_of(frame, values)
     graph = frame.where.grad is not GradMode.DISABLED
+    # what a loss is computed of was computed by a model; what a model is given is data, or another model's concern
+    autocast = frame.where.autocast or (given.autocast if given is not None and number else "")
     if place is Place.UNKNOWN and not number:
         frame.run.training_places.add(place)
     if place is Place.DEVICE:
-        return Tensor(Place.DEVICE, proved, keeps_graph=graph, number=number, container=not number)
-    if given is not None and given.place is not Place.UNKNOWN:
-        return Tensor(given.place, given.proved, keeps_graph=graph, number=number, container=not number)
-    if given is not None and frame.run.entry.cuda is Known.YES:
-        return Tensor(Place.DEVICE, False, keeps_graph=graph, number=number, container=not number)
-    return Tensor(place, proved, keeps_graph=graph, number=number, container=not number)
+        pass
+    elif given is not None and given.place is not Place.UNKNOWN:
+        place, proved = given.place, given.proved
+    elif given is not None and frame.run.entry.cuda is Known.YES:
+        place, proved = Place.DEVICE, False
+    return Tensor(
+        place, proved, keeps_graph=graph, number=number, container=not number, autocast=autocast if graph else ""
+    )

@@ -124,6 +124,11 @@ def _zero_grad(frame: Frame, receiver: Value, name: str, given: Given, node: cod
     return OBJECT
 
 
+def _unscale(frame: Frame, receiver: Value, name: str, given: Given, node: code.Call | None) -> Value:
+    records.record_call(frame, "torch.amp.GradScaler.unscale_", given, node, receiver)
+    return OBJECT
+
+
 def _set_epoch(frame: Frame, receiver: Value, name: str, given: Given, node: code.Call | None) -> Value:
     frame.run.entry.sets_epoch = True
     return OBJECT
@@ -166,6 +171,7 @@ _METHODS: dict[str, Callable[[Frame, Value, str, Given, code.Call | None], Value
     **dict.fromkeys(("cuda", "to"), _moved),
     **dict.fromkeys(("step", "optimizer_step"), _step),
     "zero_grad": _zero_grad,
+    "unscale_": _unscale,
     "set_epoch": _set_epoch,
     "state_dict": _state_dict,
     "load_state_dict": _load_state_dict,

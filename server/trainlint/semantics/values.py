@@ -85,6 +85,10 @@ class Tensor:
     arriving: int = 0
     """Number of the copy to the host, among those that the program issued without waiting, that fills it; 0 where
     nothing is under way."""
+    autocast: str = ""
+    """dtype of the autocast under which a model computed it, or "on" where that is not known; empty without one."""
+    scaled: bool = False
+    """Multiplied by the factor of a gradient scaler."""
 
 
 @immutable
@@ -360,6 +364,8 @@ def _join_tensors(one: Tensor, other: Tensor) -> Tensor:
         container=one.container and other.container,
         gradient=one.gradient and other.gradient,
         figure=one.figure and other.figure,
+        autocast=one.autocast if one.autocast == other.autocast else "on",
+        scaled=one.scaled and other.scaled,
     )
 
 
