@@ -1042,3 +1042,26 @@ DEVICE_CHOICES = {
 def test_what_tells_a_process_which_gpu_is_its_own(statement: str) -> None:
     script = "import os\nimport torch.distributed\nrank = int(os.environ['RANK'])\n" + plain(statement)
     assert entry(analyze({"train.py": script}), "train.py").chooses_device is DEVICE_CHOICES[statement]
+
+
+UPLOADS = {
+    "torch.tensor(0.5, device=device)": ("torch.tensor", True),
+    "torch.tensor([1, 2], device=outputs.device)": ("torch.tensor", True),
+    "torch.as_tensor(len(images), torch.float, device)": ("torch.as_tensor", True),
+    "torch.asarray(2.0, device='cuda')": ("torch.asarray", True),
+    "outputs.new_tensor(3.0)": ("torch.Tensor.new_tensor", True),
+    "torch.tensor(0.5, device=elsewhere.device)": ("torch.tensor", False),
+    "torch.tensor(0.5, device='cpu')": None,
+    "torch.tensor(0.5)": None,
+    "torch.tensor(outputs, device=device)": None,
+    "torch.full((), 0.5, device=device)": None,
+    "images.new_tensor(3.0)": None,
+}
+
+
+@pytest.mark.parametrize("expression", UPLOADS)
+def test_values_that_a_factory_copies_to_the_device_are_recorded(expression: str) -> None:
+    uploads = analyze({"train.py": step(f"x = {expression}")}).uploads
+    expected = UPLOADS[expression]
+    assert [(one.name, one.device_proved) for one in uploads] == ([] if expected is None else [expected])
+    assert all(one.context.hot for one in uploads)

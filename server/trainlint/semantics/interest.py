@@ -59,6 +59,7 @@ _SPEAKING = frozenset(
         "wandb",
         "tensor",
         "as_tensor",
+        "new_tensor",
         "FloatTensor",
         "LongTensor",
         "IntTensor",

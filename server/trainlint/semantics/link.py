@@ -57,6 +57,7 @@ from trainlint.semantics.project import (
     Tokenization,
     Trainer,
     Transfer,
+    Upload,
     Wrapping,
 )
 from trainlint.semantics.state import Frame, LoopRun, ModuleState, Role, Root, Run, Units, Where
@@ -521,6 +522,7 @@ class _Finisher:
             Report: project.reports,
             Transfer: project.transfers,
             EarlyRead: project.early_reads,
+            Upload: project.uploads,
             Tokenization: project.tokenizations,
             Trainer: project.trainers,
             KeptGraph: project.kept_graphs,

@@ -210,6 +210,21 @@ class EarlyRead:
     """Whether it makes an array of the same memory, `.numpy()`, rather than read the data at once."""
 
 
+@immutable
+class Upload:
+    """Values of the host that are made a tensor on the device, by a copy: `torch.tensor(0.5, device=device)`."""
+
+    site: Site
+    text: str
+    context: Context
+    name: str
+    """Canonical name of what makes it: "torch.tensor", "torch.as_tensor", "torch.Tensor.new_tensor"."""
+    value: Value
+    """What is copied."""
+    device_proved: bool = True
+    """False where the device was inferred from a name."""
+
+
 class DatasetKind(StrEnum):
     MAP = "map"
     ITERABLE = "iterable"
@@ -599,6 +614,7 @@ class Project:
     syncs: list[SyncPoint] = field(default_factory=list)
     reports: list[Report] = field(default_factory=list)
     transfers: list[Transfer] = field(default_factory=list)
+    uploads: list[Upload] = field(default_factory=list)
     early_reads: list[EarlyRead] = field(default_factory=list)
     loaders: list[Loader] = field(default_factory=list)
     samplers: list[Sampler] = field(default_factory=list)

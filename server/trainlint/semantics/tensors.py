@@ -7,7 +7,7 @@ from collections.abc import Callable
 from trainlint.semantics import code, library, naming, object_types, records, steps
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
-from trainlint.semantics.project import Arguments, EarlyRead, Site, SyncKind, SyncPoint, Transfer
+from trainlint.semantics.project import Arguments, EarlyRead, Site, SyncKind, SyncPoint, Transfer, Upload
 from trainlint.semantics.state import Frame
 from trainlint.semantics.text import describe, dotted
 from trainlint.semantics.values import (
@@ -452,6 +452,12 @@ def _new(frame: Frame, value: Tensor, given: Given, node: code.Call | None) -> V
     return Tensor(place=value.place, proved=value.proved, created=value.place is Place.HOST)
 
 
+def _new_tensor(frame: Frame, value: Tensor, given: Given, node: code.Call | None) -> Value:
+    if value.place is Place.DEVICE and "device" not in given.keywords:
+        _record_upload(frame, "torch.Tensor.new_tensor", given, node, proved=value.proved)
+    return _new(frame, value, given, node)
+
+
 _METHODS: dict[str, Callable[[Frame, Tensor, Given, code.Call | None], Value]] = {
     "to": _move_to("to"),
     "cuda": _move_to("cuda"),
@@ -470,7 +476,7 @@ _METHODS: dict[str, Callable[[Frame, Tensor, Given, code.Call | None], Value]] =
     ),
     "new_zeros": _new,
     "new_ones": _new,
-    "new_tensor": _new,
+    "new_tensor": _new_tensor,
     "new_full": _new,
     "new_empty": _new,
     "size": lambda frame, value, given, node: NUMBER if given.positional else OBJECT,
@@ -560,13 +566,29 @@ def _factory(frame: Frame, name: str, last: str, given: Given, node: code.Call |
     if node is not None and last not in ("Variable",):
         frame.factories[id(node)] = (frame.site(node.at), name, given.arguments(name))
     device = given.keywords.get("device")
+    if device is None and last == "as_tensor" and len(given.positional) > 2:
+        device = given.positional[2]
     if device is not None:
         where = as_device(device)
         if where is None:
             return replace(result, place=Place.UNKNOWN, created=False)
         note_device(frame, where)
+        if last in _COPYING_FACTORIES and place_of(where) is Place.DEVICE:
+            _record_upload(frame, name, given, node, proved=where.proved)
         return replace(result, place=place_of(where), proved=where.proved, created=False)
     return result
+
+
+_COPYING_FACTORIES = frozenset({"tensor", "as_tensor", "asarray"})
+"""Factories that make a tensor of the values that they are given."""
+
+
+def _record_upload(frame: Frame, name: str, given: Given, node: code.Call | None, *, proved: bool) -> None:
+    value = given.positional[0] if given.positional else given.keywords.get("data", UNKNOWN)
+    if node is not None and not isinstance(value, Tensor):
+        frame.run.record(
+            Upload, frame, name, site=frame.site(node.at), text=node, name=name, value=value, device_proved=proved
+        )
 
 
 def _holds_device_values(given: Given) -> bool:
