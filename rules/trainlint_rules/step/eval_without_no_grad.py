@@ -319,6 +319,30 @@ class EvalWithoutNoGrad(Rule):
         valid(
             """
             import torch
+            from torch import nn
+            from torch.utils.data import DataLoader
+
+
+            def main():
+                teacher = nn.Linear(8, 4).eval().requires_grad_(False)
+                student = nn.Linear(8, 4)
+                optimizer = torch.optim.SGD(student.parameters(), lr=0.1)
+                for inputs in DataLoader(torch.randn(64, 8), batch_size=8):
+                    loss = torch.zeros(())
+                    for view in (inputs, inputs.flip(1)):
+                        loss = loss + nn.functional.mse_loss(student(view), teacher(view))
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+
+
+            main()
+            """,
+            because="the loop over views is a part of the training step, whatever was put into evaluation mode before",
+        ),
+        valid(
+            """
+            import torch
 
 
             def export(paths, build_model):

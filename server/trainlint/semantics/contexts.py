@@ -98,11 +98,16 @@ def _in_step(
 ) -> tuple[Frequency, Region, LoopRun | None]:
     guards = [guard for guard in where.guards if guard.depth >= depth]
     region = Region.TRAINING
-    if any((item.over_data or item.in_evaluation) and not item.trains for item in inner) or any(
+    if any((item.over_data or _evaluates(item, depth)) and not item.trains for item in inner) or any(
         guard.kind is GuardKind.EVALUATION for guard in guards
     ):
         region = Region.EVALUATION
     return _thinned(guards, depth - 1), region, loop
+
+
+def _evaluates(loop: LoopRun, depth: int) -> bool:
+    """Whether a loop evaluates what the `depth` loops around it train."""
+    return loop.in_evaluation and loop.evaluates_from >= depth
 
 
 def _thinned(guards: list[Standing], step: int) -> Frequency:
@@ -126,7 +131,7 @@ def _outside_step(where: Where) -> tuple[Frequency, Region, LoopRun | None]:
             return _thinned(guards, index), Region.EVALUATION, loop
         if loop.holds_steps:
             inner = where.loops[index + 1 :]
-            if inner and any(item.in_evaluation for item in inner):
+            if inner and any(_evaluates(item, index + 1) for item in inner):
                 return Frequency.PER_STEP, Region.EVALUATION, inner[-1]
             return Frequency.PER_EPOCH, Region.SETUP, loop
     if where.loops and where.loops[-1].in_evaluation:

@@ -158,6 +158,7 @@ def _frame_for(frame: Frame, function: Function, bound: dict[str, Value], where:
         enclosing=function.closure,
         caller=frame,
         evaluating=frame.evaluating,
+        evaluating_from=frame.evaluating_from,
         function=function,
         loop_base=len(where.loops),
     )

@@ -157,7 +157,9 @@ def _open(frame: Frame, site: Site, iterated: Value, small: bool, counter: str) 
         fact = found.fact if found is not None and isinstance(found.fact, Loader) else None
         loop = LoopRun(site, fact, small, where.loops[-1] if where.loops else None)
         loop.over_data = found is not None
-        loop.in_evaluation = _evaluates(frame, found) or (frame.evaluating and found is None)
+        named = _evaluates(frame, found)
+        loop.in_evaluation = named or (frame.evaluating and found is None)
+        loop.evaluates_from = len(where.loops) if named else frame.evaluating_from
         loop.where = where
         if frame.run.advancing:
             loop.small, loop.over_data, loop.loader, loop.in_evaluation = True, False, None, False

@@ -317,6 +317,7 @@ def _note_mode(frame: Frame, name: str, given: Given, node: code.Call | None) ->
         frame.evaluating = False
     else:
         frame.evaluating = model in frame.training or not frame.training
+        frame.evaluating_from = len(frame.where.loops)
         frame.training.discard(model)
 
 

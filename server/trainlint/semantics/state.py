@@ -114,7 +114,9 @@ class LoopRun:
     over_data: bool = False
     """Whether it goes over a loader, known by its construction or by its name."""
     in_evaluation: bool = False
-    """Whether its function or loader is named for evaluation."""
+    """Whether its function or loader is named for evaluation, or a model was put into evaluation mode before it."""
+    evaluates_from: int = 0
+    """How many loops were open as that began: a loop that trains has no evaluation in it that began outside of it."""
     counter: str = ""
     """Name of the variable that counts its turns."""
     backwards: dict[Site, bool] = field(default_factory=dict)
@@ -262,6 +264,8 @@ class Frame:
     """What `torch.set_grad_enabled` as a statement left in force."""
     evaluating: bool = False
     """Whether a model was put into evaluation mode last: `model.eval()`."""
+    evaluating_from: int = 0
+    """How many loops were open then."""
     training: set[str] = field(default_factory=set)
     """Models that this function put into training mode, by dotted name."""
     accumulating: bool = False
