@@ -8,7 +8,7 @@ from marked_programs import plain, program
 from trainlint.lint.analyze import analyze
 from trainlint.semantics.link import LinkOptions
 from trainlint.semantics.project import DatasetKind, Loader, Project, Sampler
-from trainlint.semantics.values import Const, Option
+from trainlint.semantics.values import Const, Host, Listing, Option, Tuple
 from trainlint.semantics.vocabulary import Frequency, GuardKind, Known, Place, Region
 
 HEAD = """
@@ -708,3 +708,51 @@ def test_what_workers_run_is_known_to_run_in_forked_ones(arguments: str, forks: 
 def test_the_program_says_how_processes_start() -> None:
     text = "import torch.multiprocessing as mp\nmp.set_start_method('spawn')\n"
     assert [entry.chooses_start_method for entry in analyze({"train.py": text}).entries] == [True]
+
+
+def test_what_an_iterable_dataset_does_for_each_item_and_what_it_does_once_in_a_pass() -> None:
+    text = """
+    import torch
+    from torch.utils.data import DataLoader, IterableDataset
+
+    class Rows(IterableDataset):
+        def __iter__(self):
+            table = torch.tensor(self.rows)
+            for row in table:
+                yield torch.as_tensor(row)
+
+    loader = DataLoader(Rows())
+    """
+    calls = analyze(program({"train.py": text})).calls_of("torch.tensor", "torch.as_tensor")
+    assert {call.name: call.context.for_each_item for call in calls} == {"torch.tensor": False, "torch.as_tensor": True}
+
+
+ARRAYS = {
+    "[np.load(path), np.zeros(3)]": True,
+    "[np.load(path).astype(np.float32) / 255.0 for path in paths]": True,
+    "gathered": True,
+    "list(map(np.asarray, rows))": True,
+    "[np.mean(image), np.std(image)]": False,
+    "[image[0], image[1]]": False,
+    "[number for number in np.load(path)]": False,
+    "rows": False,
+}
+
+
+@pytest.mark.parametrize(("argument", "whole"), ARRAYS.items(), ids=ARRAYS)
+def test_a_list_of_arrays_is_told_from_one_of_numbers(argument: str, whole: bool) -> None:
+    text = f"""
+    import numpy as np
+    import torch
+
+    image = np.load("image.npy")
+    gathered = []
+    for path in paths:
+        gathered.append(np.load(path))
+    x = torch.tensor({argument})
+    """
+    (call,) = analyze(program({"train.py": text})).calls_of("torch.tensor")
+    (value,) = call.arguments.positional
+    items = value.items if isinstance(value, Tuple) else (value.item,) if isinstance(value, Listing) else ()
+    assert (bool(items) and all(isinstance(item, Host) and item.whole for item in items)) is whole
+    assert call.numpy == "np"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainlint.semantics import assignment, code, iteration, records, tensors
+from trainlint.semantics import assignment, code, iteration, library, records, tensors
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.state import Frame
 from trainlint.semantics.values import (
@@ -97,6 +97,8 @@ def host_method(frame: Frame, receiver: Value, name: str, given: Given, node: co
             tensors.format_sync(frame, node, value, argument.value)
         return STRING
     if isinstance(receiver, Host) and receiver.kind == "array":
+        if receiver.whole and name in library.ARRAY_METHODS:
+            return receiver
         return NUMBER if name in ("item", "sum", "mean", "max", "min") else ARRAY
     if name in ("split", "splitlines"):
         return Listing(STRING)

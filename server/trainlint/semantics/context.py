@@ -100,6 +100,9 @@ class Context:
     confidence: Confidence = Confidence.HIGH
     """How well frequency and region are known; MEDIUM where a caller had to be assumed, LOW where a condition on
     values that the step computes decides how often it runs: `if loss.item() > worst:`."""
+    for_each_item: bool = False
+    """Whether it runs for each item of a dataset, or each batch that is collated, rather than once in a pass of an
+    `__iter__` over all items."""
     forked: Known = Known.UNKNOWN
     """Whether it runs in workers that a loader forks: a dataset's items, a collate function, a `worker_init_fn`."""
     counter: str = ""

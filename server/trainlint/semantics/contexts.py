@@ -39,6 +39,8 @@ def context_of(where: Where, entry: Entry, nodes: NodeFacts) -> Context:
         grad=where.grad,
         entry=entry,
         confidence=confidence,
+        for_each_item=where.root.role in (Role.SAMPLE, Role.COLLATE)
+        and (bool(where.loops) or not where.root.whole_pass),
         forked=where.root.workers,
         counter=_counter(where, step),
     )

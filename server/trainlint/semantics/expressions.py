@@ -28,6 +28,7 @@ from trainlint.semantics.project import Loader, SyncKind
 from trainlint.semantics.state import Frame, ModuleState, Standing
 from trainlint.semantics.text import dotted
 from trainlint.semantics.values import (
+    ARRAY,
     MOST_OPTIONS,
     NONE,
     NUMBER,
@@ -395,7 +396,8 @@ def item_at(frame: Frame, base: Value, key: Value) -> Value:
         if isinstance(member, Function):
             return functions.call_function(frame, member, Given([base, key]), None)
     if isinstance(base, Host):
-        return base if base.kind == "array" else UNKNOWN
+        # an item may be a scalar
+        return ARRAY if base.kind == "array" else UNKNOWN
     return UNKNOWN
 
 
@@ -465,8 +467,9 @@ def _binary(frame: Frame, node: code.Binary) -> Value:
         return Listing(join(left.item, right.item), growing=left.growing or right.growing)
     if isinstance(left, Tuple) and isinstance(right, Tuple) and node.op == "+":
         return Tuple(left.items + right.items)
-    if (isinstance(left, Host) and left.kind == "array") or (isinstance(right, Host) and right.kind == "array"):
-        return Host("array")
+    arrays = [value for value in (left, right) if isinstance(value, Host) and value.kind == "array"]
+    if arrays:
+        return Host("array", whole=node.op in _ELEMENTWISE and any(array.whole for array in arrays))
     if isinstance(left, Const | Host | Option | Test) and isinstance(right, Const | Host | Option | Test):
         if node.op == "%" and any(isinstance(value, Host) and value.kind == "rank" for value in (left, right)):
             return Host("rank")
@@ -474,6 +477,10 @@ def _binary(frame: Frame, node: code.Binary) -> Value:
             return _fold(node.op, left, right)
         return STRING if _is_string(left) or _is_string(right) else NUMBER
     return UNKNOWN
+
+
+_ELEMENTWISE = frozenset({"+", "-", "*", "/", "//", "%", "**"})
+"""Operators that make an array of an array and anything else."""
 
 
 def _is_string(value: Value) -> bool:
@@ -650,7 +657,7 @@ def _sequence(frame: Frame, node: code.Sequence) -> Value:
     if node.kind == "tuple" or (0 < len(items) <= 12 and node.kind == "list"):
         return Tuple(tuple(items))
     if not items:
-        return Listing(UNKNOWN, growing=True)
+        return Listing(UNKNOWN, growing=True, empty=True)
     return Listing(join_all(items), growing=node.kind == "list")
 
 

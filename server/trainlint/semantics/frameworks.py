@@ -62,12 +62,13 @@ def run_as(
     *,
     assumed: bool = False,
     trains: bool = True,
+    whole_pass: bool = False,
     workers: Known = Known.UNKNOWN,
 ) -> Value:
     """Run a function of the project the way a framework or a loader calls it."""
     outer = frame.where
     grad = GradMode.DISABLED if role is Role.EVALUATION else GradMode.ENABLED
-    root = frame.run.root(role, assumed=assumed, trains=trains, workers=workers)
+    root = frame.run.root(role, assumed=assumed, trains=trains, whole_pass=whole_pass, workers=workers)
     frame.where = Where(root=root, calls=outer.calls[:1], grad=grad)
     target, receiver = (function.function, [function.receiver]) if isinstance(function, Bound) else (function, [])
     try:
@@ -106,7 +107,8 @@ def _run_items(frame: Frame, dataset: Instance, loader: Loader | None) -> None:
         member = classes.find_member(dataset.cls, method)
         if isinstance(member, Function):
             workers = loader.forks if loader is not None else Known.UNKNOWN
-            item = run_as(frame, Role.SAMPLE, Bound(member, dataset), [] if iterable else [NUMBER], workers=workers)
+            arguments: list[Value] = [] if iterable else [NUMBER]
+            item = run_as(frame, Role.SAMPLE, Bound(member, dataset), arguments, whole_pass=iterable, workers=workers)
             if loader is not None:
                 loader.item_place = _item_place(item)
 

@@ -10,6 +10,7 @@ from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import Loader
 from trainlint.semantics.state import Frame
 from trainlint.semantics.values import (
+    ARRAY,
     NONE,
     NUMBER,
     STRING,
@@ -61,7 +62,7 @@ def _item_of(frame: Frame, value: Value) -> Value:
     if isinstance(value, Choice):
         return join_all(item_of(frame, option) for option in value.options if option != NONE)
     if isinstance(value, Host):
-        return value if value.kind in ("array", "string") else NUMBER
+        return ARRAY if value.kind == "array" else value if value.kind == "string" else NUMBER
     if isinstance(value, Const):
         return STRING
     if isinstance(value, Generated):

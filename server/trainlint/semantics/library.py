@@ -705,6 +705,15 @@ CHOOSES_DEVICE = (
 TASK_LAUNCHERS = ("SLURM_", "OMPI_", "PMI_", "PMIX_", "MV2_", "FLUX_")
 """How variables begin that cluster launchers set; these may show each process one GPU alone."""
 
+ARRAY_MAKERS = re.compile(
+    r"^numpy\.(array|asarray|ascontiguousarray|asanyarray|zeros|ones|full|empty|zeros_like|ones_like|full_like|empty_like|arange"
+    r"|linspace|eye|stack|vstack|hstack|concatenate|pad|tile|repeat|load|loadtxt|genfromtxt|fromfile|frombuffer|fromiter|memmap"
+    r"|transpose|reshape|ravel|flip|fliplr|flipud|rot90|roll|meshgrid)$"
+)
+"""Functions of numpy whose result is an array for certain, never a scalar."""
+ARRAY_METHODS = {"astype", "copy", "reshape", "transpose", "flatten", "ravel", "swapaxes", "clip", "round"}
+"""Methods of an array whose result is an array as well."""
+
 COLLECTIVES = re.compile(
     r"^torch\.distributed\.(all_reduce|all_gather\w*|barrier|broadcast\w*|reduce\w*|gather\w*|scatter\w*|monitored_barrier|all_to_all\w*)$"
 )

@@ -421,8 +421,13 @@ class Linker:
         root = Root(role, assumed=role is Role.FORWARD)
         frame.where = Where(root)
         if role in (Role.SAMPLE, Role.COLLATE) and isinstance(receiver, Instance):
+            name = function.define.name
             frameworks.run_as(
-                frame, role, Bound(function, receiver), [NUMBER] if function.define.name == "__getitem__" else []
+                frame,
+                role,
+                Bound(function, receiver),
+                [NUMBER] if name == "__getitem__" else [],
+                whole_pass=name == "__iter__",
             )
             return
         is_static = any(is_reference(decorator, "staticmethod") for decorator in function.decorators)

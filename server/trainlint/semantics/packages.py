@@ -34,6 +34,7 @@ from trainlint.semantics.values import (
     OBJECT,
     STRING,
     UNKNOWN,
+    WHOLE_ARRAY,
     Bound,
     Const,
     DeviceValue,
@@ -90,6 +91,8 @@ def _by_package(frame: Frame, name: str, given: Given, node: code.Call | None) -
     if package in library.BUILTINS and "." not in name:
         return builtin_functions.call_builtin(frame, name, given, node)
     if package == "numpy":
+        if library.ARRAY_MAKERS.match(name):
+            return WHOLE_ARRAY
         return NUMBER if name.startswith("numpy.random.rand") and not given.positional else ARRAY
     if package in library.NUMBER_PACKAGES:
         for argument, value in zip(given.nodes, given.positional, strict=False):

@@ -91,6 +91,8 @@ class Call:
     receiver: Value | None = None
     stands_alone: bool = False
     """Whether the call is a statement of its own, so that it can be removed or guarded by itself."""
+    numpy: str = ""
+    """What numpy is called where the call stands; empty where it has neither of its usual names."""
 
 
 class SyncKind(StrEnum):

@@ -320,7 +320,16 @@ def record_call(frame: Frame, name: str, given: Given, node: code.Call | None, r
         arguments=given.arguments(name),
         receiver=receiver,
         stands_alone=frame.standing_alone == node.at,
+        numpy=_name_of_numpy(frame) if name in _TAKE_ARRAYS else "",
     )
+
+
+_TAKE_ARRAYS = frozenset({"torch.tensor", "torch.as_tensor"})
+
+
+def _name_of_numpy(frame: Frame) -> str:
+    names = (name for name in ("np", "numpy") if is_reference(frame.lookup(name) or UNKNOWN, "numpy"))
+    return next(names, "")
 
 
 def record_report(

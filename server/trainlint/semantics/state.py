@@ -85,6 +85,8 @@ class Root:
     """Whether its role was inferred rather than proved."""
     trains: bool = True
     """For SAMPLE and COLLATE: whether a training loader, as far as known, uses it."""
+    whole_pass: bool = False
+    """For SAMPLE: whether it is the `__iter__` of an iterable dataset, which is called once for all items."""
     workers: Known = Known.UNKNOWN
     """For SAMPLE, COLLATE and WORKER: whether forked workers of a loader run it."""
 
@@ -374,7 +376,7 @@ class Run:
     again."""
     framework_loaders: list[tuple[Loader, bool]] = field(default_factory=list)
     """Loaders that a framework iterates, with whether it trains on them."""
-    roots: dict[tuple[Role, bool, bool, Known], Root] = field(default_factory=dict)
+    roots: dict[tuple[Role, bool, bool, bool, Known], Root] = field(default_factory=dict)
     mentions: frozenset[str] = frozenset()
     """The names among `extract.WATCHED` that the files of the closure mention."""
     rank_names: frozenset[str] = frozenset()
@@ -457,10 +459,18 @@ class Run:
             state = self.modules[path] = ModuleState(path, name, self.facts[path], self.units(path))
         return state
 
-    def root(self, role: Role, *, assumed: bool = False, trains: bool = True, workers: Known = Known.UNKNOWN) -> Root:
+    def root(
+        self,
+        role: Role,
+        *,
+        assumed: bool = False,
+        trains: bool = True,
+        whole_pass: bool = False,
+        workers: Known = Known.UNKNOWN,
+    ) -> Root:
         """The root for code that is called from outside in this role."""
-        root = Root(role, assumed=assumed, trains=trains, workers=workers)
-        return self.roots.setdefault((role, assumed, trains, workers), root)
+        root = Root(role, assumed=assumed, trains=trains, whole_pass=whole_pass, workers=workers)
+        return self.roots.setdefault((role, assumed, trains, whole_pass, workers), root)
 
     def backpropagated(self, module: ModuleState, index: int) -> frozenset[str]:
         """Dotted names in a function that a backward pass starts from, or that flow into such."""

@@ -170,7 +170,7 @@ def _augment(frame: Frame, node: code.Augment) -> Leaves:
     elif isinstance(old, Tensor):
         value = tensors.combine(old, added)
     elif isinstance(old, Listing):
-        value = Listing(join(old.item, iteration.item_of(frame, added)), growing=True)
+        value = join(old, Listing(iteration.item_of(frame, added), growing=True))
     elif isinstance(old, Unknown):
         value = UNKNOWN
     else:

@@ -16,6 +16,7 @@ from trainlint.semantics.values import (
     OBJECT,
     STRING,
     UNKNOWN,
+    WHOLE_ARRAY,
     Const,
     DeviceValue,
     Host,
@@ -380,7 +381,9 @@ def call_method(frame: Frame, value: Tensor, name: str, given: Given, node: code
             sync(frame, SyncKind.COPY, node, value, code.receiver_of(node))
         elif node is not None and name == "numpy":
             note_read(frame, value, node, shares=True)
-        return ARRAY if name == "numpy" else replace(value, place=Place.HOST, proved=True)
+        if name == "numpy":
+            return ARRAY if value.number else WHOLE_ARRAY
+        return replace(value, place=Place.HOST, proved=True)
     if name in library.STRING_METHODS:
         return STRING
     if name in library.HOST_METHODS:

@@ -56,6 +56,8 @@ class Host:
     """A value on the host that is not a tensor: "number", "string", "array" (numpy), "rank", "world-size", "object"."""
 
     kind: str = "object"
+    whole: bool = False
+    """Of an array: whether it is known to be one, rather than a scalar of numpy."""
 
 
 @immutable
@@ -147,6 +149,8 @@ class Listing:
     item: Value
     growing: bool = False
     """Known to be a list that the program appends to."""
+    empty: bool = False
+    """Known to hold nothing yet, so that its item stands for none."""
 
 
 @immutable
@@ -287,6 +291,7 @@ NUMBER = Host("number")
 STRING = Host("string")
 OBJECT = Host("object")
 ARRAY = Host("array")
+WHOLE_ARRAY = Host("array", whole=True)
 
 MOST_OPTIONS = 8
 
@@ -334,6 +339,9 @@ def join(one: Value, other: Value) -> Value:
     if isinstance(one, Tuple) and isinstance(other, Tuple) and len(one.items) == len(other.items):
         return Tuple(tuple(join(a, b) for a, b in zip(one.items, other.items, strict=True)))
     if isinstance(one, Listing) and isinstance(other, Listing):
+        if one.empty or other.empty:
+            filled = other if one.empty else one
+            return Listing(filled.item, one.growing or other.growing, one.empty and other.empty)
         return Listing(join(one.item, other.item), one.growing or other.growing)
     if isinstance(one, Object) and isinstance(other, Object) and one.type == other.type and one.fact is other.fact:
         return replace(one, place=join_places(one.place, other.place), proved=one.proved and other.proved)
