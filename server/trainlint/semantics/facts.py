@@ -122,6 +122,11 @@ class ModuleFacts:
         return words
 
     @cached_property
+    def unit_words(self) -> frozenset[str]:
+        """The names and one-word texts in module-level code."""
+        return frozenset().union(*(_QUOTED.findall(self.lines[index]) for index in range(len(self.unit_rows))))
+
+    @cached_property
     def _words(self) -> dict[int, frozenset[str]]:
         return {}
 

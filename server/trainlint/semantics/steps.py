@@ -27,10 +27,10 @@ def mark_backward(frame: Frame, node: code.Call | None, loss: Value = UNKNOWN) -
 
 
 def _words_around(frame: Frame) -> frozenset[str]:
-    """The names in the function under evaluation; at module level, what of them is watched."""
+    """The names in the function under evaluation, or in the module-level code."""
     facts = frame.module.facts
     define = frame.function.define if frame.function is not None else None
-    return facts.words(define.body) if isinstance(define, code.Define) else facts.mentions
+    return facts.words(define.body) if isinstance(define, code.Define) else facts.unit_words
 
 
 def mark_update(frame: Frame, node: code.Call | None) -> None:
