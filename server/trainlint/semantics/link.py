@@ -27,6 +27,7 @@ from trainlint.semantics import (
     names,
     naming,
     records,
+    unchanged,
 )
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.context import Context
@@ -586,7 +587,7 @@ class _Finisher:
         if make is records.kept_graph:
             index = contexts.step_index(where)
             if index is None and where.root.role is Role.STEP:
-                index = records.FRAMEWORK_LOOP
+                index = unchanged.FRAMEWORK_LOOP
             if index is None and context.region is Region.EVALUATION:
                 loops = where.loops
                 loss = fields["is_loss"]
@@ -599,6 +600,11 @@ class _Finisher:
                     ),
                     None,
                 )
+            return make(context=context, step_index=index, **fields)
+        if make is records.transfer:
+            index = contexts.step_index(where)
+            if index is None and where.root.role in (Role.STEP, Role.FORWARD):
+                index = unchanged.FRAMEWORK_LOOP
             return make(context=context, step_index=index, **fields)
         if make in (records.checkpoint, records.loader_use, records.concatenation):
             return make(context=context, where=where, **fields)

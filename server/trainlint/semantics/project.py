@@ -196,6 +196,8 @@ class Transfer:
     device_text: str = ""
     """Text of an expression for the target device, `"cuda"` for a bare `.cuda()`; empty where the call does more than
     move (a dtype, a memory format), or where the device may be None."""
+    repeated: bool = False
+    """Whether each step moves the same tensor again: it was made before, and nothing changes it in between."""
 
 
 @immutable

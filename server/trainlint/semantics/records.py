@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainlint.semantics import classes, code, expressions, growing, guards, library, naming, object_types, tensors
+from trainlint.semantics import (
+    classes,
+    code,
+    expressions,
+    growing,
+    guards,
+    library,
+    naming,
+    object_types,
+    tensors,
+    unchanged,
+)
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.context import Context
 from trainlint.semantics.immutable import replace
@@ -21,6 +32,7 @@ from trainlint.semantics.project import (
     Site,
     Tokenization,
     TokenizerWork,
+    Transfer,
 )
 from trainlint.semantics.state import Frame, Role, Where
 from trainlint.semantics.text import dotted
@@ -90,14 +102,10 @@ def note_kept_graph(
     )
 
 
-FRAMEWORK_LOOP = -1
-"""Index that stands for the loop of a framework, which calls a hook of the user's class at each step."""
-
-
 def _outlived_loops(frame: Frame, target: code.Expression, path: str) -> frozenset[int]:
     """The open loops, by index, whose turns the target outlives."""
     count = len(frame.where.loops)
-    first = FRAMEWORK_LOOP if frame.where.root.role is Role.STEP else 0
+    first = unchanged.FRAMEWORK_LOOP if frame.where.root.role is Role.STEP else 0
     if isinstance(target, code.Name) or (isinstance(target, code.Subscript) and isinstance(target.value, code.Name)):
         name = path
         if name in frame.globals:
@@ -109,6 +117,14 @@ def _outlived_loops(frame: Frame, target: code.Expression, path: str) -> frozens
     if frame.function is not None and path in frame.run.assigned_attributes(frame):
         return frozenset()
     return frozenset(range(first, count))
+
+
+# -------------------------------------------------------------------------------------------------------- transfers
+
+
+def transfer(*, context: Context, step_index: int | None, unchanged_in: frozenset[int], **fields: Any) -> Transfer:
+    """A transfer, with whether the loop that turned out to be the step loop repeats it."""
+    return Transfer(context=context, repeated=step_index in unchanged_in, **fields)
 
 
 # ------------------------------------------------------------------------------------------------------ collectives

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trainlint.semantics import code, library, naming, object_types, records, steps
+from trainlint.semantics import code, library, naming, object_types, records, steps, unchanged
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import Arguments, EarlyRead, Site, SyncKind, SyncPoint, Transfer, Upload
@@ -319,9 +319,10 @@ def _record_transfer(
             Known.YES if non_blocking == Const(True) else Known.NO if non_blocking == Const(False) else Known.UNKNOWN
         )
     frame.run.record(
-        Transfer,
+        records.transfer,
         frame,
         "transfer",
+        unchanged_in=unchanged.unchanged_loops(frame, moved) if moved is not None and value.created else frozenset(),
         site=frame.site(node.at),
         text=node,
         value=value,
