@@ -1065,3 +1065,22 @@ def test_values_that_a_factory_copies_to_the_device_are_recorded(expression: str
     expected = UPLOADS[expression]
     assert [(one.name, one.device_proved) for one in uploads] == ([] if expected is None else [expected])
     assert all(one.context.hot for one in uploads)
+
+
+NUMPY_CALLS = {
+    "of what was on the device": ("x = np.percentile(outputs.detach().cpu().numpy(), 90)", True),
+    "of parts and products of it": (
+        "a = outputs.to('cpu').numpy()\nx = np.percentile(2 * a[0].astype(float), 90)",
+        True,
+    ),
+    "of what numpy made of it": ("x = np.sort(np.abs(loss.cpu().numpy()))", True),
+    "of a batch that is on the host": ("x = np.percentile(images.numpy(), 90)", False),
+    "of shapes": ("x = np.prod(outputs.shape)", False),
+    "of what may be on the host": ("x = np.percentile(fetch(loss).cpu().numpy(), 90)", False),
+}
+
+
+@pytest.mark.parametrize(("body", "expected"), NUMPY_CALLS.values(), ids=NUMPY_CALLS.keys())
+def test_calls_of_numpy_are_recorded_where_the_device_computed_what_they_are_given(body: str, expected: bool) -> None:
+    project = analyze({"train.py": "import numpy as np\n" + step(body)})
+    assert any(call.name.startswith("numpy.") for call in project.calls) is expected

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trainlint.semantics import assignment, code, iteration, library, records, tensors
 from trainlint.semantics.arguments import Given
+from trainlint.semantics.immutable import replace
 from trainlint.semantics.state import Frame
 from trainlint.semantics.values import (
     ARRAY,
@@ -99,7 +100,7 @@ def host_method(frame: Frame, receiver: Value, name: str, given: Given, node: co
     if isinstance(receiver, Host) and receiver.kind == "array":
         if receiver.whole and name in library.ARRAY_METHODS:
             return receiver
-        return NUMBER if name in ("item", "sum", "mean", "max", "min") else ARRAY
+        return NUMBER if name in ("item", "sum", "mean", "max", "min") else replace(ARRAY, fetched=receiver.fetched)
     if name in ("split", "splitlines"):
         return Listing(STRING)
     if name in ("item", "tolist", "append", "extend"):

@@ -397,7 +397,7 @@ def item_at(frame: Frame, base: Value, key: Value) -> Value:
             return functions.call_function(frame, member, Given([base, key]), None)
     if isinstance(base, Host):
         # an item may be a scalar
-        return ARRAY if base.kind == "array" else UNKNOWN
+        return replace(ARRAY, fetched=base.fetched) if base.kind == "array" else UNKNOWN
     return UNKNOWN
 
 
@@ -469,7 +469,8 @@ def _binary(frame: Frame, node: code.Binary) -> Value:
         return Tuple(left.items + right.items)
     arrays = [value for value in (left, right) if isinstance(value, Host) and value.kind == "array"]
     if arrays:
-        return Host("array", whole=node.op in _ELEMENTWISE and any(array.whole for array in arrays))
+        whole = node.op in _ELEMENTWISE and any(array.whole for array in arrays)
+        return Host("array", whole, fetched=any(array.fetched for array in arrays))
     if isinstance(left, Const | Host | Option | Test) and isinstance(right, Const | Host | Option | Test):
         if node.op == "%" and any(isinstance(value, Host) and value.kind == "rank" for value in (left, right)):
             return Host("rank")

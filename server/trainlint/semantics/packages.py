@@ -91,9 +91,7 @@ def _by_package(frame: Frame, name: str, given: Given, node: code.Call | None) -
     if package in library.BUILTINS and "." not in name:
         return builtin_functions.call_builtin(frame, name, given, node)
     if package == "numpy":
-        if library.ARRAY_MAKERS.match(name):
-            return WHOLE_ARRAY
-        return NUMBER if name.startswith("numpy.random.rand") and not given.positional else ARRAY
+        return _call_numpy(frame, name, given, node)
     if package in library.NUMBER_PACKAGES:
         for argument, value in zip(given.nodes, given.positional, strict=False):
             if isinstance(value, Tensor) and node is not None:
@@ -112,6 +110,17 @@ def _by_package(frame: Frame, name: str, given: Given, node: code.Call | None) -
         return OBJECT
     found = tensors.result_of(frame, given.all())
     return Object(object_types.COMPUTED, inner=replace(found, proved=False)) if found is not None else UNKNOWN
+
+
+def _call_numpy(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
+    fetched = any(isinstance(value, Host) and value.fetched for value in given.all())
+    if fetched:
+        records.record_call(frame, name, given, node)
+    if library.ARRAY_MAKERS.match(name):
+        return replace(WHOLE_ARRAY, fetched=fetched)
+    if name.startswith("numpy.random.rand") and not given.positional:
+        return NUMBER
+    return replace(ARRAY, fetched=fetched)
 
 
 _NOTHING_KNOWN = frozenset(

@@ -299,7 +299,13 @@ def move(frame: Frame, value: Tensor, given: Given, node: code.Call | None, name
         created=False,
         pinned=False,
         arriving=arriving,
+        fetched=target is Place.HOST and _is_fetched(value),
     )
+
+
+def _is_fetched(value: Tensor) -> bool:
+    """Whether a tensor, once it is on the host, has been brought there from the device."""
+    return value.fetched or (value.place is Place.DEVICE and value.proved)
 
 
 def _record_transfer(
@@ -382,9 +388,10 @@ def call_method(frame: Frame, value: Tensor, name: str, given: Given, node: code
             sync(frame, SyncKind.COPY, node, value, code.receiver_of(node))
         elif node is not None and name == "numpy":
             note_read(frame, value, node, shares=True)
+        fetched = _is_fetched(value)
         if name == "numpy":
-            return ARRAY if value.number else WHOLE_ARRAY
-        return replace(value, place=Place.HOST, proved=True)
+            return replace(ARRAY if value.number else WHOLE_ARRAY, fetched=fetched)
+        return replace(value, place=Place.HOST, proved=True, fetched=fetched)
     if name in library.STRING_METHODS:
         return STRING
     if name in library.HOST_METHODS:

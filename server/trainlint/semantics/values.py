@@ -58,6 +58,8 @@ class Host:
     kind: str = "object"
     whole: bool = False
     """Of an array: whether it is known to be one, rather than a scalar of numpy."""
+    fetched: bool = False
+    """Of an array: whether its values are known to have been computed on the device."""
 
 
 @immutable
@@ -91,6 +93,8 @@ class Tensor:
     """dtype of the autocast under which a model computed it, or "on" where that is not known; empty without one."""
     scaled: bool = False
     """Multiplied by the factor of a gradient scaler."""
+    fetched: bool = False
+    """Of a tensor on the host: whether it is known to have been brought there from the device."""
 
 
 @immutable
@@ -374,6 +378,7 @@ def _join_tensors(one: Tensor, other: Tensor) -> Tensor:
         figure=one.figure and other.figure,
         autocast=one.autocast if one.autocast == other.autocast else "on",
         scaled=one.scaled and other.scaled,
+        fetched=one.fetched and other.fetched,
     )
 
 
