@@ -9,6 +9,7 @@ from trainlint.semantics import (
     code,
     functions,
     iteration,
+    library,
     loaders,
     methods,
     object_types,
@@ -210,6 +211,8 @@ def accelerator_method(frame: Frame, receiver: Object, name: str, given: Given, 
     """A method of an Accelerator: what it prepares moves to the device and is sharded."""
     if name in ("prepare", "prepare_model", "prepare_data_loader", "prepare_optimizer", "prepare_scheduler"):
         return _prepare(frame, given, Framework.ACCELERATE)
+    if name in library.FRAMEWORK_COLLECTIVES["accelerate.Accelerator"]:
+        records.record_call(frame, f"accelerate.Accelerator.{name}", given, node, receiver)
     if name == "backward":
         steps.mark_backward(frame, node)
         return NONE
@@ -258,6 +261,8 @@ def fabric_method(frame: Frame, receiver: Object, name: str, given: Given, node:
     """A method of a Fabric."""
     if name in ("setup", "setup_module", "setup_optimizers", "setup_dataloaders"):
         return _prepare(frame, given, Framework.FABRIC)
+    if name in library.FRAMEWORK_COLLECTIVES["lightning.Fabric"]:
+        records.record_call(frame, f"lightning.Fabric.{name}", given, node, receiver)
     if name == "backward":
         steps.mark_backward(frame, node)
         return NONE

@@ -127,11 +127,15 @@ def _compare(test: code.Compare, evaluate: Evaluate) -> tuple[Kinds, Kinds]:
     left, right = _inside(left), _inside(right)
     if naming.ACCUMULATION.search(last_word(left)) and "micro" not in last_word(left):
         return _accumulates(test, operator)
-    for one, other in ((left, right), (right, left)):
-        found = _compare_word(one, other, operator, equal, unequal, evaluate)
+    for one, other, order in ((left, right, operator), (right, left, _MIRRORED.get(operator, operator))):
+        found = _compare_word(one, other, order, equal, unequal, evaluate)
         if found is not None:
             return found
     return _order(test, operator)
+
+
+_MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+"""What a comparison by order becomes where its sides change places."""
 
 
 def _remainder(node: code.Expression) -> code.Binary | None:
@@ -186,7 +190,7 @@ def _compare_word(
     word = last_word(one) or _counter_in(one)
     if not word:
         return None
-    constant = other.value if isinstance(other, code.Constant) else None
+    constant = _literal(other)
     known = _compared(word)
     asked = known.rank or known.device or known.world_size or word == "type"
     value = evaluate(one) if asked or isinstance(constant, int) or isinstance(other, code.Sequence) else None
@@ -217,10 +221,23 @@ def _compare_word(
     return None
 
 
+def _literal(node: code.Expression) -> object:
+    """The value of a literal, `-1` included; None for any other expression."""
+    if isinstance(node, code.Unary) and node.op == "-" and isinstance(node.operand, code.Constant):
+        value = node.operand.value
+        return -value if isinstance(value, int | float) else None
+    return node.value if isinstance(node, code.Constant) else None
+
+
 def _rank(
     constant: object, other: code.Expression, operator: str, equal: bool, unequal: bool
 ) -> tuple[Kinds, Kinds] | None:
     one, others = (GuardKind.RANK,), (GuardKind.OTHER_RANKS,)
+    # the rank of a process that is no part of a group is -1
+    if (operator in ("==", "is") and constant == -1) or (operator == "<" and constant == 0):
+        return (GuardKind.NOT_DISTRIBUTED,), (GuardKind.DISTRIBUTED,)
+    if (operator in ("!=", "is not", ">") and constant == -1) or (operator == ">=" and constant == 0):
+        return (GuardKind.DISTRIBUTED,), (GuardKind.NOT_DISTRIBUTED,)
     chosen = constant in (0, -1) or isinstance(other, code.Sequence)
     if (equal and chosen) or (operator in ("<", "<=") and constant in (0, 1)):
         return one, others

@@ -181,6 +181,37 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "torch.optim.Optimizer.zero_grad": ("set_to_none",),
     "torch.nn.Module.zero_grad": ("set_to_none",),
     "torch.distributed.init_process_group": ("backend", "init_method", "timeout", "world_size", "rank"),
+    "torch.distributed.new_group": ("ranks", "timeout", "backend", "pg_options", "use_local_synchronization"),
+    "torch.distributed.barrier": ("group", "async_op", "device_ids", "timeout"),
+    "torch.distributed.monitored_barrier": ("group", "timeout", "wait_all_ranks"),
+    "torch.distributed.all_reduce": ("tensor", "op", "group", "async_op"),
+    "torch.distributed.broadcast": ("tensor", "src", "group", "async_op", "group_src"),
+    "torch.distributed.broadcast_object_list": ("object_list", "src", "group", "device", "group_src"),
+    "torch.distributed.reduce": ("tensor", "dst", "op", "group", "async_op", "group_dst"),
+    "torch.distributed.all_gather": ("tensor_list", "tensor", "group", "async_op"),
+    "torch.distributed.all_gather_object": ("object_list", "obj", "group"),
+    "torch.distributed.all_gather_into_tensor": ("output_tensor", "input_tensor", "group", "async_op"),
+    "torch.distributed.gather": ("tensor", "gather_list", "dst", "group", "async_op", "group_dst"),
+    "torch.distributed.gather_object": ("obj", "object_gather_list", "dst", "group", "group_dst"),
+    "torch.distributed.scatter": ("tensor", "scatter_list", "src", "group", "async_op", "group_src"),
+    "torch.distributed.scatter_object_list": (
+        "scatter_object_output_list",
+        "scatter_object_input_list",
+        "src",
+        "group",
+        "group_src",
+    ),
+    "torch.distributed.reduce_scatter": ("output", "input_list", "op", "group", "async_op"),
+    "torch.distributed.reduce_scatter_tensor": ("output", "input", "op", "group", "async_op"),
+    "torch.distributed.all_to_all": ("output_tensor_list", "input_tensor_list", "group", "async_op"),
+    "torch.distributed.all_to_all_single": (
+        "output",
+        "input",
+        "output_split_sizes",
+        "input_split_sizes",
+        "group",
+        "async_op",
+    ),
     "torch.save": ("obj", "f"),
     "torch.load": ("f", "map_location"),
     "torch.nn.utils.clip_grad_norm_": ("parameters", "max_norm", "norm_type", "error_if_nonfinite", "foreach"),
@@ -717,6 +748,11 @@ ARRAY_METHODS = {"astype", "copy", "reshape", "transpose", "flatten", "ravel", "
 COLLECTIVES = re.compile(
     r"^torch\.distributed\.(all_reduce|all_gather\w*|barrier|broadcast\w*|reduce\w*|gather\w*|scatter\w*|monitored_barrier|all_to_all\w*)$"
 )
+FRAMEWORK_COLLECTIVES = {
+    "accelerate.Accelerator": frozenset({"gather", "gather_for_metrics", "reduce", "wait_for_everyone"}),
+    "lightning.Fabric": frozenset({"all_gather", "all_reduce", "barrier", "broadcast"}),
+}
+"""Methods by which frameworks run a collective of all ranks."""
 HOST_TENSOR = re.compile(r"^torch\.(Float|Double|Half|BFloat16|Byte|Char|Short|Int|Long|Bool)?Tensor$")
 """Legacy types of tensors on the host."""
 CONTRIBUTIONS: dict[str, tuple[str, int]] = {

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
+from trainlint.semantics import library
 from trainlint.semantics.context import Context as Context
 from trainlint.semantics.context import Entry as Entry
 from trainlint.semantics.context import Guard as Guard
@@ -93,6 +94,17 @@ class Call:
     """Whether the call is a statement of its own, so that it can be removed or guarded by itself."""
     numpy: str = ""
     """What numpy is called where the call stands; empty where it has neither of its usual names."""
+
+    @property
+    def joins_all_ranks(self) -> bool:
+        """Whether it is a collective of the default process group, which returns once every rank has called it."""
+        owner, _, method = self.name.rpartition(".")
+        if method in library.FRAMEWORK_COLLECTIVES.get(owner, ()):
+            return True
+        if self.name == "torch.distributed.new_group":
+            return self.arguments.absent("use_local_synchronization")
+        default = self.arguments.absent("group") or self.arguments.value("group") == NONE
+        return default and library.COLLECTIVES.match(self.name) is not None
 
 
 class SyncKind(StrEnum):
