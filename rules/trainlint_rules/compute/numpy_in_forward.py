@@ -436,7 +436,7 @@ class NumpyInForward(Rule):
     def fix(self, finding: Finding) -> Fix | None:
         return Fix(
             Applicability.DISPLAY,
-            "Use torch's counterpart on the tensor itself (`torch.quantile`, `torch.argsort`, `torch.count_nonzero`, …)",
+            "Use torch's counterpart on the tensor itself: `torch.quantile`, `torch.argsort`, `torch.count_nonzero`",
         )
 
     def judge(self, finding: Finding, evidence: Evidence) -> Verdict:
