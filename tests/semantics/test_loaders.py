@@ -756,3 +756,37 @@ def test_a_list_of_arrays_is_told_from_one_of_numbers(argument: str, whole: bool
     items = value.items if isinstance(value, Tuple) else (value.item,) if isinstance(value, Listing) else ()
     assert (bool(items) and all(isinstance(item, Host) and item.whole for item in items)) is whole
     assert call.numpy == "np"
+
+
+ITERABLE = """
+class Rows(IterableDataset):
+    def __init__(self, source=None):
+        self.source = source
+
+{body}
+
+loader = DataLoader({made}, num_workers=2)
+"""
+REPEATS = {
+    "a file": ("for row in open('rows.csv'):\n    yield row", "Rows()", Known.YES),
+    "a file that is closed again": ("with open('a') as f:\n    for row in f:\n        yield row", "Rows()", Known.YES),
+    "a list": ("yield from self.source", "Rows([1, 2, 3])", Known.YES),
+    "for ever": ("while True:\n    for row in self.source:\n        yield row", "Rows([1, 2])", Known.YES),
+    "a copy of a list": ("rows = list(self.source)\nfor row in rows:\n    yield row", "Rows([1])", Known.YES),
+    "a range": ("for i in range(10):\n    yield i", "Rows()", Known.YES),
+    "a range of random numbers": ("for _ in range(10):\n    yield torch.rand(3)", "Rows()", Known.UNKNOWN),
+    "nobody knows what": ("yield from self.source", "Rows(elsewhere())", Known.UNKNOWN),
+    "a queue": ("for row in iter(self.source.get, None):\n    yield row", "Rows(elsewhere())", Known.UNKNOWN),
+    "by worker": (
+        "info = get_worker_info()\nfor row in self.source[info.id :: info.num_workers]:\n    yield row",
+        "Rows([1, 2])",
+        Known.NO,
+    ),
+    "by rank": ("for row in self.source[torch.distributed.get_rank() :: 2]:\n    yield row", "Rows([1])", Known.NO),
+}
+
+
+@pytest.mark.parametrize(("body", "made", "expected"), REPEATS.values(), ids=REPEATS.keys())
+def test_whether_each_worker_gets_all_of_an_iterable_dataset(body: str, made: str, expected: Known) -> None:
+    method = "    def __iter__(self):\n" + "".join(f"        {line}\n" for line in body.splitlines())
+    assert one_loader(ITERABLE.format(body=method, made=made)).repeats is expected

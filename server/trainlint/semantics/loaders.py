@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainlint.semantics import classes, code, frameworks, library, object_types, records, sharding
+from trainlint.semantics import classes, code, frameworks, library, object_types, records, repetition, sharding
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import DatasetKind, Loader, Sampler
@@ -43,6 +43,8 @@ def make_loader(frame: Frame, given: Given, node: code.Call | None, name: str, *
     dataset = arguments.value("dataset") or UNKNOWN
     loader.dataset = dataset
     loader.dataset_kind, loader.works_per_item = dataset_facts(frame, dataset)
+    if loader.dataset_kind is DatasetKind.ITERABLE:
+        loader.repeats = repetition.repeats(frame, dataset)
     if (
         isinstance(dataset, Object)
         and dataset.origin in library.IN_MEMORY_DATASETS

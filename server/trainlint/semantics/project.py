@@ -281,6 +281,8 @@ class Loader:
     """Text of the argument that says which items make a batch: `sampler`, else `batch_sampler`."""
     sampler_may_be_none: bool = False
     """Whether that argument is a name that may hold None as well: a parameter, or one that is bound more than once."""
+    repeats: Known = Known.UNKNOWN
+    """Whether each process that goes over its iterable dataset, worker or rank, gets all of it."""
     item_place: Place = Place.UNKNOWN
     """Where the dataset's items live: DEVICE where they are on the GPU before the loader sees them."""
 
