@@ -315,12 +315,32 @@ class LoaderNoPersistentWorkers(Rule):
             """,
             because="the loader without it serves evaluation",
         ),
+        valid(
+            """
+            import torch
+            from torch import nn
+            from torch.utils.data import DataLoader
+            from torchvision import datasets, transforms
+
+            dataset = datasets.MNIST("data", transform=transforms.ToTensor())
+            model = nn.Sequential(nn.Flatten(), nn.Linear(784, 10)).cuda()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for epoch in range(10):
+                loader = DataLoader(dataset, batch_size=64, shuffle=True, num_workers=2)
+                for images, labels in loader:
+                    loss = nn.functional.cross_entropy(model(images.cuda()), labels.cuda())
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+            """,
+            because="the loader itself is built anew, so that its workers could not be kept (TL106)",
+        ),
     )
 
     def check(self, project: Project) -> Iterator[Finding]:
         for loader in project.loaders:
             starts_anew = loader.restarts and not _keeps_workers(loader) and not loader.changes_between_epochs
-            if starts_anew and not loader.context.under(GuardKind.DEBUG):
+            if starts_anew and not loader.made_by_its_loop and not loader.context.under(GuardKind.DEBUG):
                 confidence = _workers_certainty(loader)
                 if confidence is not None:
                     yield self.finding(

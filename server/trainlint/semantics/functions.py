@@ -56,6 +56,7 @@ def call_function(frame: Frame, function: Function, given: Given, node: code.Cal
         return repeated
     inner = _frame_for(frame, function, bound, where)
     inner.called_at = node.at if node is not None else None
+    inner.called_by = node
     effects, entered = run.effects, len(run.open_calls)
     run.open_calls.append(define)
     try:

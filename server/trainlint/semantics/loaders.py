@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainlint.semantics import classes, code, frameworks, library, object_types, records, repetition, sharding
+from trainlint.semantics import classes, code, frameworks, library, object_types, records, repetition, sameness, sharding
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import DatasetKind, Loader, Sampler
@@ -40,6 +40,7 @@ def make_loader(frame: Frame, given: Given, node: code.Call | None, name: str, *
         )
         frame.run.loader_where[id(loader)] = frame.where
     loader.arguments = arguments
+    loader.same_each_time = sameness.same_call(frame, node)
     dataset = arguments.value("dataset") or UNKNOWN
     loader.dataset = dataset
     loader.dataset_kind, loader.works_per_item = dataset_facts(frame, dataset)

@@ -38,6 +38,16 @@ from trainlint.semantics.values import (
 def run_for(frame: Frame, node: code.For) -> Leaves:
     """Run a loop over a generator of the project inside that generator, and any other over what its iterable holds."""
     iterated = expressions.evaluate(frame, node.iterable)
+    frame.open_loops.append(node)
+    try:
+        _run_turns(frame, node, iterated)
+    finally:
+        frame.open_loops.pop()
+    statements.run_block(frame, node.orelse)
+    return Leaves.END
+
+
+def _run_turns(frame: Frame, node: code.For, iterated: Value) -> None:
     site = frame.site(node.at)
     generated, wrap = iteration.generated_in(frame, iterated)
     if generated is not None:
@@ -56,8 +66,6 @@ def run_for(frame: Frame, node: code.For) -> Leaves:
     else:
         item = STRING if _goes_over_keys(node) else iteration.item_of(frame, iterated)
         _loop(frame, node, site, iterated, item)
-    statements.run_block(frame, node.orelse)
-    return Leaves.END
 
 
 def _goes_over_keys(node: code.For) -> bool:
@@ -133,6 +141,7 @@ def run_while(frame: Frame, node: code.While) -> Leaves:
     frame.before_loops.append(frozenset(frame.variables))
     frame.loop_bodies.append(node.body)
     frame.where = replace(outer, loops=(*outer.loops, loop))
+    frame.open_loops.append(node)
     try:
         for _ in range(2):
             entered = dict(frame.variables)

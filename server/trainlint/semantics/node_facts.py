@@ -23,6 +23,11 @@ class NodeFacts:
         """The dotted names that a block assigns, anywhere in it."""
         return self._once(_assigned, block)
 
+    def bindings(self, block: code.Block | code.For | code.While) -> dict[str, tuple[code.Expression | None, ...]]:
+        """The dotted names that a block or a loop binds or changes, each with the expressions that it is bound to; None
+        among them for what a loop, a context manager, an item or a call does to it."""
+        return self._once(_bindings, block)
+
     def named_calls(self, block: code.Block) -> tuple[code.Call, ...]:
         """The calls in a block whose callee is written as a name or an attribute."""
         return self._once(_named_calls, block)
@@ -56,6 +61,46 @@ class NodeFacts:
 def _assigned(block: code.Block) -> frozenset[str]:
     assignments = (item for item in code.walk(block) if isinstance(item, code.Assign))
     return frozenset(dotted(target) for item in assignments for target in item.targets)
+
+
+def _bindings(block: code.Block | code.For | code.While) -> dict[str, tuple[code.Expression | None, ...]]:
+    found: dict[str, list[code.Expression | None]] = {}
+    for item in code.walk(block):
+        for target, value in _bound_by(item):
+            for name in _names_in(target):
+                found.setdefault(name, []).append(value if name == dotted(target) else None)
+    return {name: tuple(values) for name, values in found.items()}
+
+
+def _bound_by(item: Any) -> list[tuple[code.Expression, code.Expression | None]]:
+    """What one node binds or changes, and to which expression; None where no expression tells."""
+    if isinstance(item, code.Assign) and item.value is not None:
+        return [(target, item.value) for target in item.targets]
+    if isinstance(item, code.Walrus):
+        return [(item.target, item.value)]
+    if isinstance(item, code.Augment | code.For | code.Clause):
+        return [(item.target, None)]
+    if isinstance(item, code.WithItem) and item.target is not None:
+        return [(item.target, None)]
+    if isinstance(item, code.Delete):
+        return [(target, None) for target in item.targets]
+    if isinstance(item, code.Evaluate) and isinstance(item.value, code.Call):
+        # a method that is called for what it does, such as `names.append(name)`
+        changed = code.receiver_of(item.value)
+        return [(changed, None)] if changed is not None else []
+    return []
+
+
+def _names_in(target: code.Expression) -> list[str]:
+    """The dotted names that an assignment to `target` binds or changes."""
+    if isinstance(target, code.Sequence):
+        return [name for item in target.items for name in _names_in(item)]
+    if isinstance(target, code.Starred):
+        return _names_in(target.value)
+    if isinstance(target, code.Subscript):
+        return _names_in(target.value)
+    name = dotted(target)
+    return [name] if name else []
 
 
 def _named_calls(block: code.Block) -> tuple[code.Call, ...]:

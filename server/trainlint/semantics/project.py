@@ -286,6 +286,17 @@ class Loader:
     item_place: Place = Place.UNKNOWN
     """Where the dataset's items live: DEVICE where they are on the GPU before the loader sees them."""
 
+    same_each_time: bool = False
+    """Whether it is made of the same each time, where a loop makes it again and again."""
+
+    @property
+    def made_by_its_loop(self) -> bool:
+        """Whether the loop that starts it anew for training also makes it anew."""
+        loop = self.context.loop
+        return loop is not None and any(
+            use.restarts and use.epoch_loop == loop for use in self.uses if use.region is Region.TRAINING
+        )
+
     @property
     def trains(self) -> bool:
         """Whether a step loop iterates it."""

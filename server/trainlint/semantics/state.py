@@ -249,6 +249,10 @@ class Frame:
     caller: Frame | None = None
     called_at: code.Place | None = None
     """The call, in the caller's function, that entered this frame."""
+    called_by: code.Call | None = None
+    """The same, as it is written; None where a library calls, or nobody."""
+    open_loops: list[code.For | code.While] = field(default_factory=list)
+    """The loops of this function that are open."""
     function: Function | None = None
     globals: set[str] = field(default_factory=set)
     nonlocals: set[str] = field(default_factory=set)
