@@ -188,7 +188,11 @@ def _good_or_roomy(found: Findings) -> Iterator[Reason]:
         # Other work on the machine is no part of what the job does.
         enough = share is not None and share >= bound.value * (1 - found.explained_wait)
         if share is not None and enough and not _works_outside(found):
-            yield Reason("compute", share, _told(what, share, bound))
+            why = _told(what, share, bound)
+            if share < bound.value:
+                alone = percent(share / (1 - found.explained_wait))
+                why += f", and {alone} of it but for the wait that waits for a core explain"
+            yield Reason("compute", share, why)
         return
     if found.kernels is not None and found.kernels.busy_share >= bound.value:
         yield Reason("compute", found.kernels.busy_share, _told("device busy", found.kernels.busy_share, bound))
