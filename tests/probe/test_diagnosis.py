@@ -264,6 +264,17 @@ def test_work_between_a_batch_and_its_backward_pass_that_is_not_the_models_is_no
         assert diagnose(replace(NOTHING, shares=parts, traced_forward_share=seen)).kind == "compute"
 
 
+@pytest.mark.parametrize(("seen", "kind"), [(0.20, "balanced"), (0.30, "compute")])
+def test_other_work_that_takes_less_than_the_backward_pass_is_no_good_state_either(seen: float, kind: str) -> None:
+    parts = shares(0.99).model_copy(update={"forward": 0.48, "backward": 0.50, "optimizer": 0.01})
+    assert diagnose(replace(NOTHING, shares=parts, traced_forward_share=seen)).kind == kind
+
+
+def test_other_work_that_leaves_the_model_enough_changes_nothing() -> None:
+    parts = shares(0.99).model_copy(update={"forward": 0.12, "backward": 0.86, "optimizer": 0.01})
+    assert diagnose(replace(NOTHING, shares=parts, traced_forward_share=0.01)).kind == "compute"
+
+
 def test_a_share_about_its_threshold_is_told_once() -> None:
     found = diagnose(replace(NOTHING, shares=shares(0.87), intervals={"model": (0.80, 0.94)}))
     assert found.kind == "compute"

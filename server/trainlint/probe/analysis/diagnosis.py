@@ -205,12 +205,14 @@ def _good_or_roomy(found: Findings) -> Iterator[Reason]:
 
 
 def _works_outside(found: Findings) -> bool:
-    """Whether most of the model's work is none: what stands between a batch and its backward pass counts as forward,
-    while a profiler sees which of it is in operators."""
+    """Whether so much of the model's work is none that what is left is less than its threshold: what stands between a
+    batch and its backward pass counts as forward, while a profiler sees which of it is in operators. That is no exact
+    share of other steps, so less than half of it is asked for."""
     model, forward, seen = _model_share(found.shares), found.shares.forward, found.traced_forward_share
     if found.accelerator or model is None or forward is None or seen is None:
         return False
-    return forward > model / 2 and seen < forward / 2
+    enough = thresholds.COMPUTE_BUSY.value * (1 - found.explained_wait)
+    return seen < forward / 2 and model - forward + seen < enough
 
 
 def _is_mostly_other(shares: Shares) -> bool:
