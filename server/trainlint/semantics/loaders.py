@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from trainlint.semantics import classes, code, frameworks, library, object_types, records, repetition, sameness, sharding
+from trainlint.semantics import (
+    classes,
+    code,
+    frameworks,
+    library,
+    object_types,
+    records,
+    repetition,
+    sameness,
+    sharding,
+)
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import DatasetKind, Loader, Sampler
