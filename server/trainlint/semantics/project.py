@@ -570,6 +570,14 @@ class BackwardPass:
     """What it starts from; UNKNOWN where it is not a tensor whose method is called."""
     names_scaling: bool = False
     """Whether the function around it names anything for scaling, so that gradients may be scaled by hand."""
+    loop: Site | None = None
+    """The innermost loop around it, in its own function or in a caller."""
+    retains_graph: bool = False
+    """Whether it keeps the graph by `retain_graph=True`, and not to differentiate its gradients."""
+    graph_ends_with_step: bool = False
+    """For one that keeps the graph: whether it is certain that no graph goes from one turn of that loop to the next,
+    nor into the loop, nor to code that is not known. What the loop uses are batches, models without a state of their
+    own, numbers and the like."""
 
 
 @immutable

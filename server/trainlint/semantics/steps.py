@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainlint.semantics import code
+from trainlint.semantics import code, graphs
 from trainlint.semantics.project import BackwardPass, Site
 from trainlint.semantics.state import Frame, Role
 from trainlint.semantics.values import UNKNOWN, Tensor, Value
@@ -23,7 +23,16 @@ def mark_backward(frame: Frame, node: code.Call | None, loss: Value = UNKNOWN) -
             text=node,
             loss=loss,
             names_scaling=any("scal" in word.lower() for word in _words_around(frame)),
+            loop=frame.where.loops[-1].site if frame.where.loops else None,
+            retains_graph=_retains_graph(node),
+            graph_ends_with_step=_retains_graph(node) and graphs.end_with_step(frame),
         )
+
+
+def _retains_graph(node: code.Call) -> bool:
+    given = {one.keyword: one.value for one in node.arguments}
+    retain = given.get("retain_graph")
+    return isinstance(retain, code.Constant) and retain.value is True and "create_graph" not in given
 
 
 def _words_around(frame: Frame) -> frozenset[str]:
