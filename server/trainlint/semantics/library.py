@@ -213,7 +213,7 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
         "async_op",
     ),
     "torch.save": ("obj", "f"),
-    "torch.load": ("f", "map_location"),
+    "torch.load": ("f", "map_location", "pickle_module"),
     "torch.nn.utils.clip_grad_norm_": ("parameters", "max_norm", "norm_type", "error_if_nonfinite", "foreach"),
     "gc.collect": ("generation",),
     "torch.utils.checkpoint.checkpoint_sequential": ("functions", "segments", "input", "use_reentrant"),
