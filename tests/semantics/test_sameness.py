@@ -68,3 +68,53 @@ def test_what_a_loop_makes_again(body: str, same: bool) -> None:
     text = f"{inspect.cleandoc(HEAD)}\n\nfor epoch in range(3):\n    {body}\n"
     reached = [loader for loader in analyze({"train.py": text}).loaders if loader.context.loop is not None]
     assert [loader.same_each_time for loader in reached] == [same]
+
+
+DATASET = """
+import functools, os
+import h5py
+import numpy as np
+import pandas as pd
+from torch.utils.data import DataLoader, Dataset
+
+ROOT = "data"
+
+@functools.lru_cache
+def kept(path):
+    return pd.read_csv(path)
+
+def read(path):
+    return pd.read_csv(path)
+
+class Rows(Dataset):
+    def __init__(self, path, names):
+        self.path, self.names, self.file = path, names, None
+
+    def name(self, index):
+        return os.path.join(ROOT, self.names[index])
+
+    def __getitem__(self, index):
+        ITEM
+
+loader = DataLoader(Rows("rows.h5", names), num_workers=2)
+"""
+
+ITEMS = {
+    "a path that the constructor sets": ("return h5py.File(self.path)", True),
+    "a path made of constants": ("return np.load(os.path.join(ROOT, 'mean.npy'))", True),
+    "handed to a helper": ("return read(self.path)", True),
+    "a path of the item": ("return h5py.File(self.names[index])", False),
+    "a path of the item, from a method": ("return read(self.name(index))", False),
+    "formatted with the index": ("return np.load(f'{self.path}/{index}.npy')", False),
+    "opened at the first item": (
+        "self.file = self.file or None\n        if not self.file: h5py.File(self.path)",
+        False,
+    ),
+    "kept by a cache": ("return kept(self.path)", False),
+}
+
+
+@pytest.mark.parametrize(("item", "same"), ITEMS.values(), ids=ITEMS)
+def test_what_a_dataset_asks_of_a_file_for_each_item(item: str, same: bool) -> None:
+    calls = analyze({"train.py": DATASET.replace("ITEM", item)}).calls
+    assert [call.same_each_time for call in calls if call.context.for_each_item] == [same]

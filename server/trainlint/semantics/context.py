@@ -115,6 +115,14 @@ class Context:
         return len(self.path) == 1 and self.frequency is not Frequency.ONCE
 
     @property
+    def served(self) -> Confidence:
+        """How sure it is that training waits for what this code makes of a dataset: a dataset that nothing in sight
+        uses is there for some training; one that a program uses without training is not."""
+        if self.entry.trains:
+            return Confidence.HIGH
+        return Confidence.MEDIUM if self.uncalled else Confidence.LOW
+
+    @property
     def hot(self) -> bool:
         """On the hot path: per step or more often, in training."""
         return self.frequency >= Frequency.PER_STEP and self.region is Region.TRAINING

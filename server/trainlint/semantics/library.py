@@ -736,6 +736,22 @@ CHOOSES_DEVICE = (
 TASK_LAUNCHERS = ("SLURM_", "OMPI_", "PMI_", "PMIX_", "MV2_", "FLUX_")
 """How variables begin that cluster launchers set; these may show each process one GPU alone."""
 
+FILE_READERS = re.compile(
+    r"^(open|h5py\.File|lmdb\.open|sqlite3\.connect|zipfile\.ZipFile|tarfile\.open|netCDF4\.Dataset|xarray\.open_dataset"
+    r"|pandas\.(read_(csv|table|json|parquet|pickle|excel|feather|hdf|sql)|HDFStore)|pyarrow\.(parquet|csv|feather)\.read_table"
+    r"|numpy\.(load|loadtxt|genfromtxt)|torch\.load|safetensors\.torch\.load_file|scipy\.io\.loadmat|PIL\.Image\.open"
+    r"|cv2\.imread|nibabel\.load|soundfile\.read|torchaudio\.load|librosa\.load)$"
+)
+"""Functions and classes of libraries that open a file by its name, most of which read it at once."""
+OBJECT_MAKERS = re.compile(
+    r"^(transformers\.(\w+\.)*\w+\.from_pretrained|transformers\.pipeline|sentencepiece\.SentencePieceProcessor"
+    r"|tokenizers\.Tokenizer\.\w+|spacy\.load|torch\.(jit|hub)\.load|torchvision\.models\.\w+|timm\.create_model"
+    r"|sentence_transformers\.SentenceTransformer|clip\.load|open_clip\.create_\w+|albumentations\.Compose"
+    r"|torchaudio\.transforms\.\w+|torchaudio\.pipelines\.\w+\.get_model|cv2\.(CascadeClassifier|dnn\.read\w+)|dlib\.\w+_predictor"
+    r"|insightface\.app\.FaceAnalysis|mediapipe\.solutions\.\w+\.[A-Z]\w+|onnxruntime\.InferenceSession)$"
+)
+"""Functions and classes of libraries that read files or compute tables to make an object that is used many times."""
+
 ARRAY_MAKERS = re.compile(
     r"^numpy\.(array|asarray|ascontiguousarray|asanyarray|zeros|ones|full|empty|zeros_like|ones_like|full_like|empty_like|arange"
     r"|linspace|eye|stack|vstack|hstack|concatenate|pad|tile|repeat|load|loadtxt|genfromtxt|fromfile|frombuffer|fromiter|memmap"

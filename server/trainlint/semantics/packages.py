@@ -64,7 +64,8 @@ Call = Callable[[Frame, Given, code.Call | None], Value]
 
 def call_reference(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
     """The result of calling the library name `name`."""
-    if name in library.RECORDED or name.startswith(library.RECORDED_PREFIXES):
+    recorded = name in library.RECORDED or name.startswith(library.RECORDED_PREFIXES)
+    if recorded or records.is_made_per_item(frame, name):
         records.record_call(frame, name, given, node)
     if name.endswith(_WAITING) or (not name.startswith(("torch.", "numpy.")) and "." in name):
         frame.run.note_wait()

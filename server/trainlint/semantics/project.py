@@ -92,6 +92,9 @@ class Call:
     receiver: Value | None = None
     stands_alone: bool = False
     """Whether the call is a statement of its own, so that it can be removed or guarded by itself."""
+    same_each_time: bool = False
+    """Of what is asked of a file or makes a costly object, for each item of a dataset: whether it is passed the same
+    each time."""
     numpy: str = ""
     """What numpy is called where the call stands; empty where it has neither of its usual names."""
 

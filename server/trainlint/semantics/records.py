@@ -13,6 +13,7 @@ from trainlint.semantics import (
     library,
     naming,
     object_types,
+    sameness,
     tensors,
     unchanged,
 )
@@ -336,8 +337,15 @@ def record_call(frame: Frame, name: str, given: Given, node: code.Call | None, r
         arguments=given.arguments(name),
         receiver=receiver,
         stands_alone=frame.standing_alone == node.at,
+        same_each_time=is_made_per_item(frame, name) and sameness.same_call(frame, node),
         numpy=_name_of_numpy(frame) if name in _TAKE_ARRAYS else "",
     )
+
+
+def is_made_per_item(frame: Frame, name: str) -> bool:
+    """Whether a call opens a file or makes a costly object in code that runs for the items of a dataset."""
+    per_item = frame.where.root.role in (Role.SAMPLE, Role.COLLATE)
+    return per_item and bool(library.FILE_READERS.match(name) or library.OBJECT_MAKERS.match(name))
 
 
 _TAKE_ARRAYS = frozenset({"torch.tensor", "torch.as_tensor"})
