@@ -802,3 +802,63 @@ def evaluate(model, loader):
 evaluate(load_model(), DataLoader(torch.load("data.pt")))
 """
     assert len(analyze({"evaluate.py": text}).evaluations) == calls
+
+
+SAME_FILE = {
+    "a literal": ('torch.save(model.state_dict(), "model.pt")', True),
+    "by keyword": ('torch.save(obj=model.state_dict(), f="model.pt")', True),
+    "an epoch and a setting": (
+        'torch.save(model.state_dict(), os.path.join(args.out, "epoch_{}.pt".format(epoch)))',
+        True,
+    ),
+    "a path object": ('torch.save(model.state_dict(), Path(args.out) / f"{epoch}.pt")', True),
+    "a variable": ('path = args.out + "/model.pt"; torch.save(model.state_dict(), path)', True),
+    "through a function": ('write(f"{args.out}/{epoch}.pt")', True),
+    "the default of a function": ("write()", True),
+    "the rank": ('torch.save(model.state_dict(), f"{rank}.pt")', False),
+    "the rank, some assignments away": (
+        'part = str(rank); path = "model" + part; torch.save(model.state_dict(), path)',
+        False,
+    ),
+    "the rank, added later": ('path = "model"; path += f"_{rank}"; torch.save(model.state_dict(), path)', False),
+    "the rank, through a function": ('write(f"{rank}.pt")', False),
+    "the rank, put into a setting": (
+        'args.out = f"{args.out}/{rank}"; torch.save(model.state_dict(), args.out + "/model.pt")',
+        False,
+    ),
+    "a score": ('torch.save(model.state_dict(), f"{score:.2f}.pt")', False),
+    "a process": ('torch.save(model.state_dict(), f"{os.getpid()}.pt")', False),
+    "an open file": ('torch.save(model.state_dict(), open("model.pt", "wb"))', False),
+    "unknown arguments": ("torch.save(*found)", False),
+}
+
+
+@pytest.mark.parametrize(("statement", "same"), SAME_FILE.values(), ids=SAME_FILE)
+def test_whether_all_ranks_write_to_the_same_file(statement: str, same: bool) -> None:
+    script = f"""
+    import argparse, os
+    from pathlib import Path
+    import torch
+
+    model = torch.nn.Linear(8, 1)
+    found = model.state_dict(), "model.pt"
+
+
+    def write(path="model.pt"):
+        torch.save(model.state_dict(), path)
+
+
+    def main():
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--out", default="out")
+        args = parser.parse_args()
+        rank = torch.distributed.get_rank()
+        for epoch in range(3):
+            score = evaluate(epoch)
+            {statement}
+
+
+    main()
+    """
+    (checkpoint,) = analyze(program({"train.py": script})).checkpoints
+    assert checkpoint.same_file is same

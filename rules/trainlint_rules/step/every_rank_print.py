@@ -10,9 +10,7 @@ from trainlint.probe.judges import judge_condition
 from trainlint.probe.verdict import Measurement, Source, Verdict
 from trainlint.semantics.project import Project, Report, ReportKind
 from trainlint.semantics.vocabulary import Confidence, Framework, Frequency, GuardKind, Known, Region
-
-FIRST_RANK = "not torch.distributed.is_initialized() or torch.distributed.get_rank() == 0"
-"""True on one rank, and in a single process."""
+from trainlint_rules.distributed.first_rank import FIRST_RANK
 
 SPOKEN_FOR = (
     GuardKind.RANK,

@@ -618,6 +618,10 @@ class Checkpoint:
     """Whether a neighbouring save writes the optimizer's state."""
     resumed: Known = Known.UNKNOWN
     """Whether the entry point reads such a file back to continue training."""
+    same_file: bool = False
+    """Whether every rank that gets there surely writes to the same path."""
+    stands_alone: bool = False
+    """Whether the call is a statement of its own, so that it can be guarded by itself."""
     missing: tuple[str, ...] = ()
     """State that the entry point trains with and that neither this file nor a neighbouring save holds, among
     "optimizer", "scheduler" and "scaler"."""

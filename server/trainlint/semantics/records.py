@@ -8,6 +8,7 @@ from trainlint.semantics import (
     classes,
     code,
     expressions,
+    file_names,
     growing,
     guards,
     library,
@@ -211,7 +212,18 @@ def note_checkpoint(frame: Frame, given: Given, node: code.Call | None) -> None:
         content=content,
         holds_model="model" in kinds,
         holds_optimizer="optimizer" in kinds,
+        same_file=file_names.same_on_all_ranks(frame, _argument(node, "f", 1)),
+        stands_alone=frame.standing_alone == node.at,
     )
+
+
+def _argument(node: code.Call, name: str, position: int) -> code.Expression | None:
+    """The expression that a call passes for a parameter; None where it cannot be told, or is left out."""
+    if any(argument.star for argument in node.arguments):
+        return None
+    named = (argument.value for argument in node.arguments if argument.keyword == name)
+    positional = [argument.value for argument in node.arguments if argument.keyword is None]
+    return next(named, positional[position] if position < len(positional) else None)
 
 
 def checkpoint(*, context: Context, where: Where, **fields: Any) -> Checkpoint:

@@ -41,14 +41,16 @@ def _class_asks(frame: Frame, dataset: Value) -> bool:
 
 def assignments(frame: Frame) -> list[code.Assign]:
     """The assignments of the function that a frame runs, or of its module."""
+    return [item for item in nodes(frame) if isinstance(item, code.Assign) and item.value is not None]
+
+
+def nodes(frame: Frame) -> Iterator[object]:
+    """The nodes of the function that a frame runs, or of its module."""
     function = frame.function
     if function is None:
-        block: object = frame.module.units.statements
-    elif isinstance(function.define, code.Define):
-        block = frame.run.body(function.module, function.define.body)
-    else:
-        return []
-    return [item for item in code.walk(block) if isinstance(item, code.Assign) and item.value is not None]
+        return code.walk(frame.module.units.statements)
+    define = function.define
+    return code.walk(frame.run.body(function.module, define.body) if isinstance(define, code.Define) else ())
 
 
 def _from_rank(node: code.Expression, assignments: list[code.Assign], depth: int) -> bool:
