@@ -234,6 +234,8 @@ RECORDED = {
     "torch.use_deterministic_algorithms",
     "torch.set_default_dtype",
     "torch.set_anomaly_enabled",
+    "torch.optim.Adam",
+    "torch.optim.AdamW",
     "torch.set_autocast_gpu_dtype",
     "torch.set_autocast_dtype",
     "torch.nn.utils.clip_grad_norm",
