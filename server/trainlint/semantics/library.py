@@ -748,8 +748,9 @@ FILE_READERS = re.compile(
 OBJECT_MAKERS = re.compile(
     r"^(transformers\.(\w+\.)*\w+\.from_pretrained|transformers\.pipeline|sentencepiece\.SentencePieceProcessor"
     r"|tokenizers\.Tokenizer\.\w+|spacy\.load|torch\.(jit|hub)\.load|torchvision\.models\.\w+|timm\.create_model"
-    r"|sentence_transformers\.SentenceTransformer|clip\.load|open_clip\.create_\w+|albumentations\.Compose"
-    r"|torchaudio\.transforms\.\w+|torchaudio\.pipelines\.\w+\.get_model|cv2\.(CascadeClassifier|dnn\.read\w+)|dlib\.\w+_predictor"
+    r"|sentence_transformers\.SentenceTransformer|clip\.load|open_clip\.create_\w+|torchaudio\.pipelines\.\w+\.get_model"
+    r"|torchaudio\.transforms\.(Spectrogram|MelSpectrogram|MelScale|InverseMelScale|MFCC|LFCC|GriffinLim|Resample|PitchShift)"
+    r"|cv2\.(CascadeClassifier|dnn\.read\w+)|dlib\.\w+_predictor"
     r"|insightface\.app\.FaceAnalysis|mediapipe\.solutions\.\w+\.[A-Z]\w+|onnxruntime\.InferenceSession)$"
 )
 """Functions and classes of libraries that read files or compute tables to make an object that is used many times."""
