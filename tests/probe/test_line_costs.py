@@ -63,6 +63,7 @@ def test_a_call_every_fifth_step_costs_a_fifth(tmp_path: Path) -> None:
     run, evidence = analyse(made.write(tmp_path, process))
     assert evidence.calls[line(30)].calls_per_step == pytest.approx(0.2)
     assert evidence.calls[line(30)].seconds_per_step == pytest.approx(0.010)
+    assert evidence.calls[line(30)].longest_s_per_step == pytest.approx(0.0025)
     assert cost(run, 31, "print").ms_per_step == pytest.approx(4.0)
     assert cost(run, 31, "print").share == pytest.approx(0.004 / 0.082)
 

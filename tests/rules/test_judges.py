@@ -177,6 +177,24 @@ STACK_SAMPLES = (
 )
 
 TIMED_CALLS = (
+    Case(
+        "TL202",
+        "one long print of a few, while other work took cores from the job",
+        measured(calls={FIRST: TimedCalls(0.1, 0.003, 0.002)}, disturbed_share=0.3),
+        INCONCLUSIVE,
+    ),
+    Case(
+        "TL202",
+        "one long print of a few on a machine of its own",
+        measured(calls={FIRST: TimedCalls(0.1, 0.003, 0.002)}, disturbed_share=0.01),
+        CONFIRMED,
+    ),
+    Case(
+        "TL202",
+        "prints that cost enough without the longest, while other work took cores from the job",
+        measured(calls={FIRST: TimedCalls(1.0, 0.003, 0.0005)}, disturbed_share=0.3),
+        CONFIRMED,
+    ),
     Case("TL202", "a print that takes 3 % of the step", measured(calls={FIRST: TimedCalls(1.0, 0.003)}), CONFIRMED),
     Case(
         "TL202",

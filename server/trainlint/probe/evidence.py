@@ -41,6 +41,8 @@ class TimedCalls:
 
     calls_per_step: float
     seconds_per_step: float
+    longest_s_per_step: float = 0.0
+    """What the longest of them adds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +198,8 @@ class Evidence:
     memory_peak: MemoryPeak | None = None
     barrier: Barrier | None = None
     """The rank that the others wait for while it alone evaluates or saves."""
+    disturbed_share: float = 0.0
+    """Of the steps, in which the training thread can have waited for a core that other work had."""
     files: frozenset[Path] | None = None
     """The source files that the job loaded; None where that is not known."""
     predicted: frozenset[Line] = frozenset()

@@ -184,9 +184,26 @@ def _why_worker_time_is_open(evidence: Evidence, worked: _Seconds, own: _Seconds
 def judge_calls(evidence: Evidence, site: Site, *, confirmed_share: float = CONFIRMED_SHARE) -> Verdict:
     """Judge by the time spent inside the calls made from the lines at `site`."""
     unmeasured = "the line was not seen to run in the measured steps; probe more steps"
-    return _judge_timed(
+    verdict = _judge_timed(
         evidence, site, evidence.calls, "time in the call", Source.AGENT, unmeasured, confirmed_share=confirmed_share
     )
+    if verdict.status is Status.CONFIRMED and _may_be_other_work(evidence, site, confirmed_share):
+        return replace(verdict, status=Status.INCONCLUSIVE, note=_ONE_LONG_CALL)
+    return verdict
+
+
+_ONE_LONG_CALL = (
+    "a single call takes it over the threshold, and other work took cores from the job; probe while nothing else runs"
+)
+
+
+def _may_be_other_work(evidence: Evidence, site: Site, confirmed_share: float) -> bool:
+    """Whether the calls at `site` cost enough for a single one, which may have waited for a core."""
+    if evidence.disturbed_share < thresholds.CORE_WAIT.value:
+        return False
+    found = [evidence.calls[line] for line in evidence.lines(site) if line in evidence.calls]
+    longest = max((one.longest_s_per_step for one in found), default=0.0)
+    return sum(one.seconds_per_step for one in found) - longest < confirmed_share * evidence.step_s
 
 
 def _judge_timed(

@@ -21,7 +21,7 @@ from trainlint.probe.analysis import (
     utilization,
 )
 from trainlint.probe.analysis.attached import attached_measured
-from trainlint.probe.analysis.core_waits import CoreWaits, wait_for_data_at_least, workers_of
+from trainlint.probe.analysis.core_waits import CoreWaits, wait_for_data_at_least, wait_for_others, workers_of
 from trainlint.probe.analysis.diagnosis import Findings, diagnose
 from trainlint.probe.analysis.flagged_lines import lines_that_ran
 from trainlint.probe.analysis.line_costs import copy_costs, dearest, line_cost, sync_costs
@@ -418,6 +418,7 @@ class _Analysis:
             collection_share=self.collection_share,
             memory_peak=memory.largest(peaks),
             barrier=ranks.barrier(observed),
+            disturbed_share=wait_for_others(self.core_wait_share, self.other_work),
             files=environment.loaded_files(observed),
         )
 

@@ -69,6 +69,13 @@ def workers_of(observed: Observed, steps: RankSteps) -> Workers | None:
     return Workers(sum(cpu for _, cpu, _ in changes) / longest, sum(wait for _, _, wait in changes) / longest)
 
 
+def wait_for_others(core_wait_share: float | None, other_work: float | None) -> float:
+    """The share of the steps in which the training thread can have waited for a core that other work had: no more than
+    that worked."""
+    waits = core_wait_share or 0.0
+    return waits if other_work is None else min(waits, other_work)
+
+
 def wait_for_data_at_least(
     least: float, share: float, core_wait_share: float, workers: Workers, count: int, cores: int
 ) -> float:

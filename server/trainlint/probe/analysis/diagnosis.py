@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from trainlint.probe import thresholds
+from trainlint.probe.analysis.core_waits import wait_for_others
 from trainlint.probe.analysis.loaders import TrainingLoader
 from trainlint.probe.analysis.ranks import OwnTime
 from trainlint.probe.device_idle import stall_that_costs, unexplained_idle
@@ -77,10 +78,7 @@ def _is_busy(found: Findings) -> bool:
 
 
 def _wait_for_others(found: Findings) -> float:
-    """The share of the steps in which the training thread can have waited for a core that other work had: no more than
-    that worked."""
-    waits = found.core_wait_share or 0.0
-    return waits if found.other_work is None else min(waits, found.other_work)
+    return wait_for_others(found.core_wait_share, found.other_work)
 
 
 def _bottleneck(found: Findings) -> Bottleneck:

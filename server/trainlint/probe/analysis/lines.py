@@ -126,7 +126,8 @@ def _by(found: Iterable[Record], key: Callable[[Record], K | None]) -> dict[K, l
 
 def _timed_calls(found: Sequence[Record], steps: RankSteps) -> TimedCalls:
     count = len(steps.cycles)
-    return TimedCalls(len(found) / count, _united_seconds(found) / count)
+    longest = max(one.duration for one in found)
+    return TimedCalls(len(found) / count, _united_seconds(found) / count, longest / count)
 
 
 def _united_seconds(found: Iterable[Record]) -> float:
