@@ -790,3 +790,45 @@ REPEATS = {
 def test_whether_each_worker_gets_all_of_an_iterable_dataset(body: str, made: str, expected: Known) -> None:
     method = "    def __iter__(self):\n" + "".join(f"        {line}\n" for line in body.splitlines())
     assert one_loader(ITERABLE.format(body=method, made=made)).repeats is expected
+
+
+FRAME_ACCESSES = {
+    "a row by its number": ("row = self.table.iloc[index]", [("iloc", True)]),
+    "a cell by its label": ("cell = self.table.loc[index, 'x']", [("loc", True)]),
+    "a column that was made": ("self.column.apply(abs)", [("apply", True)]),
+    "rows one by one": ("for _, row in self.table.iterrows(): pass", [("iterrows", True)]),
+    "nobody knows what": ("row = self.other.iloc[index]", [("iloc", False)]),
+    "rows of nobody knows what": ("for _, row in self.other.iterrows(): pass", [("iterrows", False)]),
+    "loc of nobody knows what": ("row = self.other.loc[index]", []),
+    "apply of nobody knows what": ("self.other.apply(abs)", []),
+    "a tensor called loc": ("self.loc[index]", []),
+    "the array of a table": ("self.table.to_numpy()[index]", []),
+}
+
+
+@pytest.mark.parametrize(("statement", "expected"), FRAME_ACCESSES.values(), ids=FRAME_ACCESSES.keys())
+def test_lookups_in_tables_of_pandas_are_known(statement: str, expected: list[tuple[str, bool]]) -> None:
+    making = f"""
+import pandas as pd
+
+
+class Table(Dataset):
+    def __init__(self, path, other):
+        self.table = pd.read_csv(path).dropna()
+        self.column = self.table[self.table["split"] == "train"]["x"]
+        self.other = other
+        self.loc = torch.zeros(3)
+
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, index):
+        {statement}
+        return 0
+
+
+loader = DataLoader(Table("table.csv", elsewhere()))
+"""
+    found = analyze({"train.py": HEAD + making + TAIL}).frame_accesses
+    assert [(one.how, one.proved) for one in found] == expected
+    assert all(one.context.for_each_item for one in found)

@@ -8,6 +8,7 @@ from trainlint.semantics.immutable import replace
 from trainlint.semantics.state import Frame
 from trainlint.semantics.values import (
     ARRAY,
+    FRAME,
     NUMBER,
     OBJECT,
     STRING,
@@ -101,6 +102,8 @@ def host_method(frame: Frame, receiver: Value, name: str, given: Given, node: co
         if receiver.whole and name in library.ARRAY_METHODS:
             return receiver
         return NUMBER if name in ("item", "sum", "mean", "max", "min") else replace(ARRAY, fetched=receiver.fetched)
+    if receiver == FRAME:
+        return _frame_method(frame, name, node)
     if name in ("split", "splitlines"):
         return Listing(STRING)
     if name in ("item", "tolist", "append", "extend"):
@@ -108,3 +111,16 @@ def host_method(frame: Frame, receiver: Value, name: str, given: Given, node: co
     return (
         STRING if isinstance(receiver, Const) or (isinstance(receiver, Host) and receiver.kind == "string") else UNKNOWN
     )
+
+
+def _frame_method(frame: Frame, name: str, node: code.Call | None) -> Value:
+    """A method of a DataFrame or a Series of pandas."""
+    if name in ("iterrows", "apply") and node is not None:
+        records.record_frame_access(frame, node, name, proved=True)
+    if name == "to_numpy":
+        return ARRAY
+    if name in ("tolist", "to_list"):
+        return Listing(UNKNOWN)
+    if name == "item":
+        return NUMBER
+    return FRAME if name in library.SAME_FRAME else UNKNOWN

@@ -20,6 +20,7 @@ from trainlint.semantics import (
     naming,
     narrowing,
     object_types,
+    records,
     tensors,
 )
 from trainlint.semantics.arguments import Given
@@ -29,6 +30,7 @@ from trainlint.semantics.state import Frame, ModuleState, Standing
 from trainlint.semantics.text import dotted
 from trainlint.semantics.values import (
     ARRAY,
+    FRAME,
     MOST_OPTIONS,
     NONE,
     NUMBER,
@@ -327,6 +329,13 @@ def _table_attribute(frame: Frame, base: Table, name: str) -> Value:
     return base.get(name)
 
 
+def _host_attribute(frame: Frame, base: Host, name: str) -> Value:
+    if base == FRAME:
+        # a column, or what all frames have: the shape, the index
+        return ARRAY if name == "values" else UNKNOWN
+    return OBJECT if base.kind == "array" else UNKNOWN
+
+
 _ATTRIBUTES: dict[type, Callable[[Frame, Any, str], Value]] = {
     Reference: _reference_attribute,
     ModuleValue: _module_attribute,
@@ -336,7 +345,7 @@ _ATTRIBUTES: dict[type, Callable[[Frame, Any, str], Value]] = {
     Object: _object_attribute,
     Option: _option_attribute,
     Table: _table_attribute,
-    Host: lambda frame, base, name: OBJECT if base.kind == "array" else UNKNOWN,
+    Host: _host_attribute,
     Partial: lambda frame, base, name: base.function if name == "func" else UNKNOWN,
 }
 
@@ -345,8 +354,25 @@ _ATTRIBUTES: dict[type, Callable[[Frame, Any, str], Value]] = {
 
 
 def _subscript(frame: Frame, node: code.Subscript) -> Value:
+    if isinstance(node.value, code.Attribute) and node.value.name in library.FRAME_INDEXERS:
+        return _frame_item(frame, node, node.value)
     base = evaluate(frame, node.value)
     key = evaluate(frame, node.key)
+    _index_sync(frame, node, base, key)
+    return item_at(frame, base, key)
+
+
+def _frame_item(frame: Frame, node: code.Subscript, indexer: code.Attribute) -> Value:
+    """`table.iloc[…]`, `table.loc[…]`, or an attribute of something else that has such a name."""
+    holder = evaluate(frame, indexer.value)
+    key = evaluate(frame, node.key)
+    if holder == FRAME:
+        records.record_frame_access(frame, node, indexer.name, proved=True)
+        single = isinstance(key, Tuple | Const) or key == NUMBER
+        return UNKNOWN if single else FRAME
+    base = attribute(frame, holder, indexer.name)
+    if isinstance(base, Unknown | Method) and indexer.name == "iloc":
+        records.record_frame_access(frame, node, indexer.name, proved=False)
     _index_sync(frame, node, base, key)
     return item_at(frame, base, key)
 
@@ -397,7 +423,7 @@ def item_at(frame: Frame, base: Value, key: Value) -> Value:
             return functions.call_function(frame, member, Given([base, key]), None)
     if isinstance(base, Host):
         # an item may be a scalar
-        return replace(ARRAY, fetched=base.fetched) if base.kind == "array" else UNKNOWN
+        return replace(ARRAY, fetched=base.fetched) if base.kind == "array" else base if base == FRAME else UNKNOWN
     return UNKNOWN
 
 

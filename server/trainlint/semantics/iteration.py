@@ -11,6 +11,7 @@ from trainlint.semantics.project import Loader
 from trainlint.semantics.state import Frame
 from trainlint.semantics.values import (
     ARRAY,
+    FRAME,
     NONE,
     NUMBER,
     STRING,
@@ -61,6 +62,8 @@ def _item_of(frame: Frame, value: Value) -> Value:
         return replace(value, container=False)
     if isinstance(value, Choice):
         return join_all(item_of(frame, option) for option in value.options if option != NONE)
+    if value == FRAME:
+        return UNKNOWN
     if isinstance(value, Host):
         return ARRAY if value.kind == "array" else value if value.kind == "string" else NUMBER
     if isinstance(value, Const):

@@ -348,6 +348,15 @@ SYNCING_FUNCTIONS = {"torch.equal", "torch.allclose", "torch.is_nonzero"}
 
 SYNCING_METHODS = {"item", "tolist", "equal", "allclose", "is_nonzero", "__bool__", "__float__", "__int__"}
 COPYING_METHODS = {"cpu", "numpy"}
+FRAME_INDEXERS = {"iloc", "loc"}
+"""Attributes by which pandas looks up rows and cells."""
+FRAME_MAKERS = {"DataFrame", "Series", "concat", "merge"}
+"""Functions of pandas that return a DataFrame or a Series, beside those that read one."""
+SAME_FRAME = {
+    *("reset_index", "set_index", "copy", "sample", "dropna", "fillna", "drop", "drop_duplicates", "merge", "join"),
+    *("sort_values", "sort_index", "query", "head", "tail", "rename", "assign", "astype", "filter", "reindex"),
+}
+"""Methods of a DataFrame that return one."""
 STRING_METHODS = {"endswith", "startswith", "lower", "upper", "strip", "split", "join", "encode", "isdigit"}
 """Methods that only text has: what they are called on is no tensor after all."""
 TENSOR_METHODS = {"item", "tolist", "cpu", "numpy", "detach", "backward", "cuda", "mean", "sum"}

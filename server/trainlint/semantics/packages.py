@@ -29,6 +29,7 @@ from trainlint.semantics.project import Arguments, ReportKind, SyncKind
 from trainlint.semantics.state import Frame
 from trainlint.semantics.values import (
     ARRAY,
+    FRAME,
     NONE,
     NUMBER,
     OBJECT,
@@ -93,6 +94,8 @@ def _by_package(frame: Frame, name: str, given: Given, node: code.Call | None) -
         return builtin_functions.call_builtin(frame, name, given, node)
     if package == "numpy":
         return _call_numpy(frame, name, given, node)
+    if package == "pandas" and name.count(".") == 1 and _makes_frame(name.rpartition(".")[2]):
+        return FRAME
     if package in library.NUMBER_PACKAGES:
         for argument, value in zip(given.nodes, given.positional, strict=False):
             if isinstance(value, Tensor) and node is not None:
@@ -122,6 +125,11 @@ def _call_numpy(frame: Frame, name: str, given: Given, node: code.Call | None) -
     if name.startswith("numpy.random.rand") and not given.positional:
         return NUMBER
     return replace(ARRAY, fetched=fetched)
+
+
+def _makes_frame(function: str) -> bool:
+    """Whether a function of pandas returns a DataFrame or a Series."""
+    return function in library.FRAME_MAKERS or function.startswith("read_")
 
 
 _NOTHING_KNOWN = frozenset(

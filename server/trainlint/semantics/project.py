@@ -385,6 +385,21 @@ class Sampler:
     loaders: list[Loader] = field(default_factory=list)
 
 
+@immutable
+class FrameAccess:
+    """Rows or cells of a pandas DataFrame or Series that are looked up, or gone through one by one."""
+
+    site: Site
+    text: str
+    context: Context
+    how: str
+    """"iloc", "loc", "iterrows" or "apply"."""
+    proved: bool = True
+    """False where it is known as one of pandas by this name alone."""
+    cached: bool = False
+    """Whether the result is kept for the next time."""
+
+
 class TokenizerWork(StrEnum):
     ENCODE = "encode"
     DECODE = "decode"
@@ -663,6 +678,7 @@ class Project:
     loaders: list[Loader] = field(default_factory=list)
     samplers: list[Sampler] = field(default_factory=list)
     tokenizations: list[Tokenization] = field(default_factory=list)
+    frame_accesses: list[FrameAccess] = field(default_factory=list)
     trainers: list[Trainer] = field(default_factory=list)
     kept_graphs: list[KeptGraph] = field(default_factory=list)
     collectives: list[Collective] = field(default_factory=list)

@@ -26,6 +26,7 @@ from trainlint.semantics.project import (
     Checkpoint,
     Collective,
     Concatenation,
+    FrameAccess,
     KeptGraph,
     Loader,
     LoaderUse,
@@ -454,6 +455,20 @@ def record_tokenization(
         cached=_is_cached(frame),
         tokenizer=tokenizer,
         generated=_is_generated(first),
+    )
+
+
+def record_frame_access(frame: Frame, node: code.Expression, how: str, *, proved: bool) -> None:
+    """Record that pandas looks up rows, or goes through them one by one."""
+    frame.run.record(
+        FrameAccess,
+        frame,
+        how,
+        site=frame.site(node.at),
+        text=node,
+        how=how,
+        proved=proved,
+        cached=_is_cached(frame),
     )
 
 

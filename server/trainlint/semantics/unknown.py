@@ -161,6 +161,12 @@ def _text(frame: Frame, receiver: Value, name: str, given: Given, node: code.Cal
     return builtin_methods.host_method(frame, STRING, name, given, node)
 
 
+def _frame_rows(frame: Frame, receiver: Value, name: str, given: Given, node: code.Call | None) -> Value:
+    if node is not None:
+        records.record_frame_access(frame, node, name, proved=False)
+    return UNKNOWN
+
+
 def _name_of_receiver(node: code.Call | None) -> str:
     """The last word of what a method is called on: `optimizer` of `self.optimizer.step()`."""
     named = code.receiver_of(node)
@@ -178,6 +184,7 @@ _METHODS: dict[str, Callable[[Frame, Value, str, Given, code.Call | None], Value
     "no_sync": _no_sync,
     **dict.fromkeys(("append", "add"), _added),
     **dict.fromkeys(("format", "join", "strip", "lower"), _text),
+    "iterrows": _frame_rows,
     "item": lambda frame, receiver, name, given, node: NUMBER,
     "parameters": lambda frame, receiver, name, given, node: Listing(Tensor(Place.UNKNOWN, proved=False)),
     "items": lambda frame, receiver, name, given, node: Listing(Tuple((STRING, UNKNOWN))),

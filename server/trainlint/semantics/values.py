@@ -53,7 +53,8 @@ class Test:
 
 @immutable
 class Host:
-    """A value on the host that is not a tensor: "number", "string", "array" (numpy), "rank", "world-size", "object"."""
+    """A value on the host that is not a tensor: "number", "string", "array" (numpy), "frame" (a table or a column of
+    pandas), "rank", "world-size", "object"."""
 
     kind: str = "object"
     whole: bool = False
@@ -295,6 +296,7 @@ NUMBER = Host("number")
 STRING = Host("string")
 OBJECT = Host("object")
 ARRAY = Host("array")
+FRAME = Host("frame")
 WHOLE_ARRAY = Host("array", whole=True)
 
 MOST_OPTIONS = 8
