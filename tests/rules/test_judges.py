@@ -174,6 +174,18 @@ STACK_SAMPLES = (
     ),
     Case("TL101", "a line that did not run", measured(ran=DID_NOT_RUN), NOT_EXERCISED),
     Case("TL101", "absence from the samples proves nothing", measured(), INCONCLUSIVE),
+    Case(
+        "TL314",
+        "ranks that wait for each other at a reduction per step are confirmed",
+        measured(stacks={FIRST: StackSamples(0.01, 100, False)}),
+        CONFIRMED,
+    ),
+    Case(
+        "TL314",
+        "a reduction that takes next to nothing is cleared",
+        measured(stacks={FIRST: StackSamples(0.0005, 5, False)}),
+        REFUTED,
+    ),
 )
 
 TIMED_CALLS = (
