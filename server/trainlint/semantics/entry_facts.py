@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainlint.semantics import code, expressions, guards, library, object_types
 from trainlint.semantics.arguments import Given
-from trainlint.semantics.project import ConfigurationSetting, EnvironmentSetting
+from trainlint.semantics.project import ConfigurationSetting, EnvironmentSetting, Site
 from trainlint.semantics.state import Frame
 from trainlint.semantics.values import Const, Object, Reference, Unknown, Value, options
 from trainlint.semantics.vocabulary import GuardKind
@@ -50,6 +50,19 @@ def note_environment_read(frame: Frame, key: Value) -> None:
 def record_setting(frame: Frame, node: code.Attribute, name: str, value: Value) -> None:
     """`config.name = value`."""
     frame.run.record(ConfigurationSetting, frame, name, site=frame.site(node.at), name=name, value=value)
+
+
+def place_key(site: Site) -> str:
+    """A place as text, by which a value tells where it was loaded."""
+    return f"{site.path}:{site.row}:{site.column}"
+
+
+def note_restored_optimizer(frame: Frame, given: Given) -> None:
+    """An optimizer's `load_state_dict`: what it is given makes its file a checkpoint of training."""
+    for value in given.positional[:1]:
+        for option in options(value):
+            if isinstance(option, Object) and option.type == object_types.CHECKPOINT and option.origin:
+                frame.run.optimizer_files.add(option.origin)
 
 
 def note_resume(frame: Frame, given: Given) -> None:

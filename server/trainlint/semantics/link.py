@@ -20,6 +20,7 @@ from trainlint.semantics import (
     classes,
     code,
     contexts,
+    entry_facts,
     frameworks,
     functions,
     library,
@@ -48,6 +49,7 @@ from trainlint.semantics.project import (
     EnvironmentSetting,
     EvaluationForward,
     FrameAccess,
+    FileLoad,
     KeptGraph,
     Loader,
     LoaderUse,
@@ -539,6 +541,7 @@ class _Finisher:
             Wrapping: project.wrappings,
             Placement: project.placements,
             BackwardPass: project.backward_passes,
+            FileLoad: project.file_loads,
             EvaluationForward: project.evaluations,
             Checkpoint: project.checkpoints,
             EnvironmentSetting: project.environment,
@@ -629,6 +632,8 @@ class _Finisher:
             elsewhere = "optimizer" in self.run.saved_kinds
             missing = tuple(kind for kind in ("optimizer",) if kind not in self.run.saved_kinds)
             return replace(record, resumed=resumed, optimizer_saved_elsewhere=elsewhere, missing=missing)
+        if isinstance(record, FileLoad):
+            return replace(record, restores_optimizer=entry_facts.place_key(record.site) in self.run.optimizer_files)
         if isinstance(record, Wrapping):
             other = next(
                 (

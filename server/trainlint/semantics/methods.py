@@ -125,6 +125,7 @@ def _optimizer(frame: Frame, receiver: Object, name: str, given: Given, node: co
     if name == "state_dict":
         return Object(object_types.STATE_DICT, inner=receiver)
     if name == "load_state_dict":
+        entry_facts.note_restored_optimizer(frame, given)
         entry_facts.note_resume(frame, given)
         return OBJECT
     if "backward" in name:

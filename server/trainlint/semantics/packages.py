@@ -25,7 +25,7 @@ from trainlint.semantics import (
 )
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
-from trainlint.semantics.project import Arguments, ReportKind, SyncKind
+from trainlint.semantics.project import Arguments, FileLoad, ReportKind, SyncKind
 from trainlint.semantics.state import Frame
 from trainlint.semantics.values import (
     ARRAY,
@@ -226,7 +226,11 @@ def _save(frame: Frame, given: Given, node: code.Call | None) -> Value:
 
 
 def _load(frame: Frame, given: Given, node: code.Call | None) -> Value:
-    return Object(object_types.CHECKPOINT)
+    if node is None:
+        return Object(object_types.CHECKPOINT)
+    site = frame.site(node.at)
+    frame.run.record(FileLoad, frame, "load", site=site, text=node, arguments=given.arguments("torch.load"))
+    return Object(object_types.CHECKPOINT, origin=entry_facts.place_key(site))
 
 
 def _autograd_backward(frame: Frame, given: Given, node: code.Call | None) -> Value:

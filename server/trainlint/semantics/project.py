@@ -643,6 +643,18 @@ class Checkpoint:
 
 
 @immutable
+class FileLoad:
+    """A `torch.load`, with what becomes of the content."""
+
+    site: Site
+    text: str
+    context: Context
+    arguments: Arguments
+    restores_optimizer: bool = False
+    """Whether an optimizer takes its state from it, which makes it a checkpoint of a training run."""
+
+
+@immutable
 class NameUse:
     """A use of a library name, wherever it stands, imports left out; needs no interpretation of the code around it."""
 
@@ -689,6 +701,7 @@ class Project:
     backward_passes: list[BackwardPass] = field(default_factory=list)
     evaluations: list[EvaluationForward] = field(default_factory=list)
     checkpoints: list[Checkpoint] = field(default_factory=list)
+    file_loads: list[FileLoad] = field(default_factory=list)
     name_uses: list[NameUse] = field(default_factory=list)
     environment: list[EnvironmentSetting] = field(default_factory=list)
     settings: list[ConfigurationSetting] = field(default_factory=list)

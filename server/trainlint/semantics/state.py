@@ -367,6 +367,8 @@ class Run:
     wrapper: str = ""
     """Canonical name of the latest wrapper that averages gradients."""
     resumes: list[bool] = field(default_factory=list)
+    optimizer_files: set[str] = field(default_factory=set)
+    """Places of `torch.load` from whose content an optimizer takes its state."""
     started_from_saved: set[str] = field(default_factory=set)
     """Library classes of models whose weights are read from where an option says."""
     started_from_nothing: set[str] = field(default_factory=set)

@@ -140,6 +140,8 @@ def _state_dict(frame: Frame, receiver: Value, name: str, given: Given, node: co
 
 
 def _load_state_dict(frame: Frame, receiver: Value, name: str, given: Given, node: code.Call | None) -> Value:
+    if naming.OPTIMIZER.search(_name_of_receiver(node)):
+        entry_facts.note_restored_optimizer(frame, given)
     entry_facts.note_resume(frame, given)
     return OBJECT
 
