@@ -100,7 +100,7 @@ def host_method(frame: Frame, receiver: Value, name: str, given: Given, node: co
         return STRING
     if isinstance(receiver, Host) and receiver.kind == "array":
         if receiver.whole and name in library.ARRAY_METHODS:
-            return receiver
+            return replace(receiver, double=receiver.double and name != "astype")
         return NUMBER if name in ("item", "sum", "mean", "max", "min") else replace(ARRAY, fetched=receiver.fetched)
     if receiver == FRAME:
         return _frame_method(frame, name, node)

@@ -400,7 +400,8 @@ def item_at(frame: Frame, base: Value, key: Value) -> Value:
             found = one if found is None else join(found, one)
         return UNKNOWN if found is None else found
     if isinstance(base, Tensor):
-        return base
+        # one item of a vector is a number, whose type gives way to that of others
+        return replace(base, double=False) if base.double else base
     if isinstance(base, Tuple):
         if isinstance(key, Const) and isinstance(key.value, int) and -len(base.items) <= key.value < len(base.items):
             return base.items[key.value]
@@ -486,6 +487,8 @@ def _binary(frame: Frame, node: code.Binary) -> Value:
     for value in (left, right):
         if isinstance(value, Tensor):
             other = right if value is left else left
+            if node.op in _ELEMENTWISE:
+                records.note_double(frame, node, left, right)
             return tensors.combine(value, other)
     if node.op == "/" and isinstance(left, Reference | Object):
         return OBJECT

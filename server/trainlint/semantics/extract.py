@@ -26,9 +26,9 @@ WATCHED: frozenset[str] = frozenset(
     """
     Accelerator DDP DataLoader DataParallel Dataset DistributedDataParallel Fabric FullyShardedDataParallel GradScaler
     IterableDataset LightningModule Module Trainer TrainingArguments __getitem__ __iter__ autocast backward cuda
-    deepspeed detect_anomaly device empty_cache encode environ eval fit forward fully_shard inference_mode
-    init_process_group initialize item load load_state_dict log no_grad no_sync print save set_detect_anomaly
-    set_device set_device_idx set_device_index set_epoch
+    deepspeed detect_anomaly device double empty_cache encode environ eval fit float64 forward fully_shard
+    inference_mode init_process_group initialize item load load_state_dict log no_grad no_sync print save
+    set_default_dtype set_detect_anomaly set_device set_device_idx set_device_index set_epoch
     state_dict step synchronize to tokenizer torch train training_step validation_step wandb zero_grad
     """.split()  # noqa: SIM905
 )

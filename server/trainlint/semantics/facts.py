@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, overload
 from trainlint.semantics import code
 
 _QUOTED = re.compile(r'"([A-Za-z_]\w*)"')
-FORMAT = 3
+FORMAT = 4
 """Raised whenever the lowered code or the layout below changes, so that older caches are not read."""
 
 

@@ -59,7 +59,7 @@ def _item_of(frame: Frame, value: Value) -> Value:
     if isinstance(value, Table):
         return STRING
     if isinstance(value, Tensor):
-        return replace(value, container=False)
+        return replace(value, container=False, double=False)
     if isinstance(value, Choice):
         return join_all(item_of(frame, option) for option in value.options if option != NONE)
     if value == FRAME:

@@ -770,6 +770,28 @@ ARRAY_MAKERS = re.compile(
     r"|transpose|reshape|ravel|flip|fliplr|flipud|rot90|roll|meshgrid)$"
 )
 """Functions of numpy whose result is an array for certain, never a scalar."""
+DOUBLE_BY_DEFAULT = {
+    "numpy.zeros": 1,
+    "numpy.ones": 1,
+    "numpy.empty": 1,
+    "numpy.eye": 3,
+    "numpy.linspace": 5,
+}
+"""Functions of numpy that make float64 unless they are given a type, with the number of arguments before that."""
+DOUBLE_SAMPLERS = frozenset(
+    {
+        "numpy.random.rand",
+        "numpy.random.randn",
+        "numpy.random.random_sample",
+        "numpy.random.standard_normal",
+    }
+)
+"""Functions of numpy that draw float64, as many numbers as their arguments say."""
+KEEPING_TYPE = frozenset(
+    {"view", "reshape", "unsqueeze", "expand", "repeat", "clone", "contiguous", "t", "transpose", "permute", "flatten"}
+    | {"detach", "requires_grad_", "pin_memory"}
+)
+"""Methods of a tensor whose result has its type, and as many dimensions or more."""
 ARRAY_METHODS = {"astype", "copy", "reshape", "transpose", "flatten", "ravel", "swapaxes", "clip", "round"}
 """Methods of an array whose result is an array as well."""
 

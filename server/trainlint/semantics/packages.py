@@ -121,7 +121,9 @@ def _call_numpy(frame: Frame, name: str, given: Given, node: code.Call | None) -
     if fetched:
         records.record_call(frame, name, given, node)
     if library.ARRAY_MAKERS.match(name):
-        return replace(WHOLE_ARRAY, fetched=fetched)
+        return replace(WHOLE_ARRAY, fetched=fetched, double=_is_double(name, given))
+    if name in library.DOUBLE_SAMPLERS and (given.positional or given.keywords):
+        return replace(ARRAY, fetched=fetched, double="dtype" not in given.keywords and given.complete)
     if name.startswith("numpy.random.rand") and not given.positional:
         return NUMBER
     return replace(ARRAY, fetched=fetched)
@@ -130,6 +132,28 @@ def _call_numpy(frame: Frame, name: str, given: Given, node: code.Call | None) -
 def _makes_frame(function: str) -> bool:
     """Whether a function of pandas returns a DataFrame or a Series."""
     return function in library.FRAME_MAKERS or function.startswith("read_")
+
+
+def _is_double(name: str, given: Given) -> bool:
+    """Whether a function of numpy makes an array of float64 for want of a type."""
+    if "dtype" in given.keywords or not given.complete or not given.positional:
+        return False
+    most = library.DOUBLE_BY_DEFAULT.get(name)
+    if most is not None:
+        return len(given.positional) <= most
+    literal = name in ("numpy.array", "numpy.asarray") and len(given.positional) == 1
+    return literal and _holds_floats(given.positional[0])
+
+
+def _holds_floats(value: Value) -> bool:
+    """Whether a value is a list of literal numbers, one of them a float at least."""
+    if not isinstance(value, Tuple) or not value.items:
+        return False
+    if all(isinstance(item, Tuple) for item in value.items):
+        return any(_holds_floats(item) for item in value.items)
+    numbers = [item.value for item in value.items if isinstance(item, Const)]
+    plain = len(numbers) == len(value.items) and all(type(number) in (int, float) for number in numbers)
+    return plain and any(type(number) is float for number in numbers)
 
 
 _NOTHING_KNOWN = frozenset(

@@ -485,6 +485,20 @@ class KeptGraph:
 
 
 @immutable
+class DoubleArithmetic:
+    """An operation of a tensor on the device with one of float64, which makes float64 of the result, in a program that
+    asks for float64 nowhere."""
+
+    site: Site
+    text: str
+    context: Context
+    operand: str
+    """Text of the operand of float64, which has its type from an array of numpy that was given none."""
+    value: Tensor
+    """That operand."""
+
+
+@immutable
 class Collective:
     """A call by which ranks wait for each other: `all_reduce`, `gather`, `barrier`."""
 
@@ -693,6 +707,7 @@ class Project:
     frame_accesses: list[FrameAccess] = field(default_factory=list)
     trainers: list[Trainer] = field(default_factory=list)
     kept_graphs: list[KeptGraph] = field(default_factory=list)
+    double_arithmetic: list[DoubleArithmetic] = field(default_factory=list)
     collectives: list[Collective] = field(default_factory=list)
     concatenations: list[Concatenation] = field(default_factory=list)
     wrappings: list[Wrapping] = field(default_factory=list)

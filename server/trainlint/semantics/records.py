@@ -26,6 +26,7 @@ from trainlint.semantics.project import (
     Checkpoint,
     Collective,
     Concatenation,
+    DoubleArithmetic,
     FrameAccess,
     KeptGraph,
     Loader,
@@ -54,7 +55,7 @@ from trainlint.semantics.values import (
     Value,
     is_reference,
 )
-from trainlint.semantics.vocabulary import Confidence, Frequency, GradMode, GuardKind, Region
+from trainlint.semantics.vocabulary import Confidence, Frequency, GradMode, GuardKind, Place, Region
 
 
 def pending_context(frame: Frame) -> Context:
@@ -120,6 +121,21 @@ def _outlived_loops(frame: Frame, target: code.Expression, path: str) -> frozens
     if frame.function is not None and path in frame.run.assigned_attributes(frame):
         return frozenset()
     return frozenset(range(first, count))
+
+
+# ----------------------------------------------------------------------------------------------------------- types
+
+
+def note_double(frame: Frame, node: code.Binary, left: Value, right: Value) -> None:
+    """Record that a tensor of float64 meets another one on the device, in a program that asks for float64 nowhere."""
+    if not isinstance(left, Tensor) or not isinstance(right, Tensor) or left.double == right.double:
+        return
+    double, other, operand = (left, right, node.left) if left.double else (right, left, node.right)
+    meant = frame.run.mentions & {"double", "float64", "set_default_dtype"}
+    if double.place is Place.DEVICE and other.place is Place.DEVICE and not double.registered and not meant:
+        frame.run.record(
+            DoubleArithmetic, frame, "double", site=frame.site(node.at), text=node, operand=operand, value=double
+        )
 
 
 # -------------------------------------------------------------------------------------------------------- transfers

@@ -159,7 +159,7 @@ def result_of(frame: Frame, values: list[Value]) -> Tensor | None:
     for value in values:
         for tensor in tensors_in(value):
             result = (
-                replace(tensor, loader=None, created=False, number=False, figure=is_figure(tensor))
+                replace(tensor, loader=None, created=False, number=False, figure=is_figure(tensor), double=False)
                 if result is None
                 else combine(result, tensor)
             )
@@ -275,7 +275,9 @@ def move(frame: Frame, value: Tensor, given: Given, node: code.Call | None, name
     else:
         device, named = target_of(given)
         if device is None:
-            return value if not named else replace(value, place=Place.UNKNOWN)
+            return _of_any_type(value if not named else replace(value, place=Place.UNKNOWN))
+        if _may_name_type(given):
+            value = _of_any_type(value)
     assert device is not None
     if device.cpu and not device.cuda and not device.proved:
         # the device of another tensor, of which only is known that it was made on the host
@@ -374,6 +376,17 @@ def _device_text(node: code.Call, name: str) -> str:
     return ""
 
 
+def _may_name_type(given: Given) -> bool:
+    """Whether `.to(…)` may change the type besides the device: by a type, or to that of another tensor."""
+    by_tensor = any(isinstance(value, Tensor) for value in given.all())
+    return by_tensor or len(given.positional) > 1 or "dtype" in given.keywords or not given.complete
+
+
+def _of_any_type(value: Tensor) -> Tensor:
+    """A tensor of whose type nothing is known any more."""
+    return replace(value, double=False) if value.double else value
+
+
 # -------------------------------------------------------------------------------------------------------- methods
 
 
@@ -405,6 +418,7 @@ def call_method(frame: Frame, value: Tensor, name: str, given: Given, node: code
         records.record_call(frame, "torch.Tensor.zero_", given, node, value)
     graph = value.keeps_graph and name not in library.NOT_DIFFERENTIABLE and frame.where.grad is not GradMode.DISABLED
     result = replace(value, loader=value.loader if value.container else None, created=value.created, keeps_graph=graph)
+    result = result if name in library.KEEPING_TYPE else _of_any_type(result)
     for other in given.positional:
         if isinstance(other, Tensor):
             result = combine(result, other)
@@ -440,6 +454,7 @@ def _type(frame: Frame, value: Tensor, given: Given, node: code.Call | None) -> 
     if not given.positional:
         return STRING
     target = given.positional[0]
+    value = _of_any_type(value)
     if isinstance(target, Reference) and library.CUDA_TENSOR.match(target.name):
         return move(frame, value, Given([]), node, "cuda")
     if value.place is Place.DEVICE and _names_host_type(target):
@@ -570,7 +585,10 @@ def _factory(frame: Frame, name: str, last: str, given: Given, node: code.Call |
         data = isinstance(origin, Listing)
         loader = origin.loader if isinstance(origin, Tensor) and last == "Variable" else None
         result = Tensor(
-            place=Place.HOST, created=not data and last not in ("Variable", "from_numpy", "frombuffer"), loader=loader
+            place=Place.HOST,
+            created=not data and last not in ("Variable", "from_numpy", "frombuffer"),
+            loader=loader,
+            double=last in _KEEPING_TYPE and isinstance(origin, Host) and origin.double and _has_no_type(given),
         )
     if library.HOST_TENSOR.match(name) and _holds_device_values(given):
         records.record_call(frame, name, given, node)
@@ -590,6 +608,12 @@ def _factory(frame: Frame, name: str, last: str, given: Given, node: code.Call |
     return result
 
 
+def _has_no_type(given: Given) -> bool:
+    return given.complete and len(given.positional) == 1 and "dtype" not in given.keywords
+
+
+_KEEPING_TYPE = frozenset({"tensor", "as_tensor", "asarray", "from_numpy"})
+"""Factories whose result has the type of the array that they are given."""
 _COPYING_FACTORIES = frozenset({"tensor", "as_tensor", "asarray"})
 """Factories that make a tensor of the values that they are given."""
 

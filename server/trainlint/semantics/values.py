@@ -61,6 +61,8 @@ class Host:
     """Of an array: whether it is known to be one, rather than a scalar of numpy."""
     fetched: bool = False
     """Of an array: whether its values are known to have been computed on the device."""
+    double: bool = False
+    """Of an array: whether it is known to hold float64 because nothing says otherwise: `numpy.linspace(0, 1, 64)`."""
 
 
 @immutable
@@ -87,6 +89,9 @@ class Tensor:
     """The `.grad` of a parameter."""
     figure: bool = False
     """Computed from single numbers that had a graph, such as losses, and from nothing else; detached or not."""
+    double: bool = False
+    """Known to hold float64, and more than one number, because it was made of an array of numpy that does so by
+    default."""
     arriving: int = 0
     """Number of the copy to the host, among those that the program issued without waiting, that fills it; 0 where
     nothing is under way."""
