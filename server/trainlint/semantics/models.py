@@ -260,6 +260,7 @@ def model_method(frame: Frame, receiver: Object, name: str, given: Given, node: 
         return moved
     if name in _SAME_MODEL:
         _note_mode(frame, name, given, node)
+        _note_checkpointing(frame, receiver, name, given, node)
         if name == "requires_grad_" and given.positional[:1] == [Const(False)]:
             assignment.rebind(frame, code.receiver_of(node), replace(receiver, frozen=True))
         return receiver
@@ -273,6 +274,7 @@ def instance_method(frame: Frame, receiver: Instance, name: str, given: Given, n
         return receiver
     if name in _SAME_MODEL:
         _note_mode(frame, name, given, node)
+        _note_checkpointing(frame, receiver, name, given, node)
         if name == "requires_grad_" and given.positional[:1] == [Const(False)]:
             receiver.frozen = True
         return receiver
@@ -298,6 +300,7 @@ def wrapper_method(frame: Frame, receiver: Object, name: str, given: Given, node
         return moved
     if name in _SAME_MODEL:
         _note_mode(frame, name, given, node)
+        _note_checkpointing(frame, receiver, name, given, node)
         return receiver
     if receiver.inner is not None and not isinstance(receiver.inner, Unknown):
         callee = expressions.method(frame, receiver.inner, name)
@@ -319,6 +322,11 @@ def _note_mode(frame: Frame, name: str, given: Given, node: code.Call | None) ->
         frame.evaluating = model in frame.training or not frame.training
         frame.evaluating_from = len(frame.where.loops)
         frame.training.discard(model)
+
+
+def _note_checkpointing(frame: Frame, model: Value, name: str, given: Given, node: code.Call | None) -> None:
+    if name == "gradient_checkpointing_enable":
+        records.record_call(frame, f"transformers.PreTrainedModel.{name}", given, node, model)
 
 
 def _model_place(frame: Frame, model: Object | Instance, name: str, given: Given, node: code.Call | None) -> Place:

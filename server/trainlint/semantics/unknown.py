@@ -129,6 +129,11 @@ def _unscale(frame: Frame, receiver: Value, name: str, given: Given, node: code.
     return OBJECT
 
 
+def _checkpoint_activations(frame: Frame, receiver: Value, name: str, given: Given, node: code.Call | None) -> Value:
+    records.record_call(frame, f"transformers.PreTrainedModel.{name}", given, node, receiver)
+    return OBJECT
+
+
 def _set_epoch(frame: Frame, receiver: Value, name: str, given: Given, node: code.Call | None) -> Value:
     frame.run.entry.sets_epoch = True
     return OBJECT
@@ -180,6 +185,7 @@ _METHODS: dict[str, Callable[[Frame, Value, str, Given, code.Call | None], Value
     **dict.fromkeys(("step", "optimizer_step"), _step),
     "zero_grad": _zero_grad,
     "unscale_": _unscale,
+    "gradient_checkpointing_enable": _checkpoint_activations,
     "set_epoch": _set_epoch,
     "state_dict": _state_dict,
     "load_state_dict": _load_state_dict,
