@@ -493,7 +493,26 @@ ENVIRONMENT = (
     Case("TL308", "another variable was read", measured(environment={"NCCL_DEBUG": "WARN"}), INCONCLUSIVE, VARIABLE),
 )
 
+EPOCH_TURNED = (LoaderEvidence(0.1, 4, epoch_start_s=0.5, steps_per_epoch=20),)
+
+COMPILATIONS = (
+    Case("TL123", "compiled again", measured(recompilations=2, loaders=EPOCH_TURNED), CONFIRMED),
+    Case("TL123", "an epoch that ended alike", measured(recompilations=0, loaders=EPOCH_TURNED), REFUTED),
+    Case("TL123", "no epoch ended", measured(recompilations=0, loaders=(LoaderEvidence(0.1, 4),)), INCONCLUSIVE),
+    Case("TL123", "compilations that were not counted", measured(loaders=EPOCH_TURNED), INCONCLUSIVE),
+)
+
+SAVES_AND_COLLECTIONS = (
+    Case("TL207", "a collection of 3 % of the step", measured(calls={FIRST: TimedCalls(1.0, 0.003)}), CONFIRMED),
+    Case("TL207", "a collection of 0.1 % of the step", measured(calls={FIRST: TimedCalls(1.0, 1e-4)}), REFUTED),
+    Case("TL212", "a save that takes half of the step", measured(calls={FIRST: TimedCalls(1.0, 0.05)}), CONFIRMED),
+    Case("TL212", "one that only samples show", measured(stacks={FIRST: StackSamples(0.05, 400, False)}), CONFIRMED),
+    Case("TL212", "a save that did not run", measured(ran=DID_NOT_RUN), NOT_EXERCISED),
+)
+
 CASES = (
+    *COMPILATIONS,
+    *SAVES_AND_COLLECTIONS,
     *STACK_SAMPLES,
     *TIMED_CALLS,
     *SYNC_COUNTS,

@@ -598,3 +598,15 @@ def test_a_trainer_is_known_with_the_work_of_its_dataset(making: str, works: Kno
 def test_fields_of_a_configuration_that_are_set_are_known() -> None:
     (setting,) = analyze({"train.py": f"{TRAINER_HEAD}args.dataloader_num_workers = 4\n"}).settings
     assert (setting.name, setting.value) == ("dataloader_num_workers", Const(4))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fixed"), [("", True), ("mode='reduce-overhead'", True), ("dynamic=True", False)]
+)
+def test_a_model_that_compiles_itself_wants_batches_of_one_shape(arguments: str, fixed: bool) -> None:
+    head = "import torch\nclass Net(torch.nn.Module):\n    pass\n"
+    for model in ("torch.nn.Linear(8, 1)", "Net()"):
+        project = analyze({"train.py": f"{head}model = {model}\nmodel.compile({arguments})\n"})
+        (call,) = project.calls_of("torch.nn.Module.compile")
+        assert call.site.row == 5
+        assert entry(project, "train.py").wants_fixed_shapes is fixed

@@ -227,6 +227,8 @@ RECORDED = {
     "torch.tensor",
     "torch.as_tensor",
     "torch.compile",
+    "torch._dynamo.mark_dynamic",
+    "torch._dynamo.maybe_mark_dynamic",
     "torch.save",
     "torch.load",
     "torch.autocast",

@@ -261,6 +261,7 @@ def model_method(frame: Frame, receiver: Object, name: str, given: Given, node: 
     if name in _SAME_MODEL:
         _note_mode(frame, name, given, node)
         _note_checkpointing(frame, receiver, name, given, node)
+        _note_compilation(frame, receiver, name, given, node)
         if name == "requires_grad_" and given.positional[:1] == [Const(False)]:
             assignment.rebind(frame, code.receiver_of(node), replace(receiver, frozen=True))
         return receiver
@@ -275,6 +276,7 @@ def instance_method(frame: Frame, receiver: Instance, name: str, given: Given, n
     if name in _SAME_MODEL:
         _note_mode(frame, name, given, node)
         _note_checkpointing(frame, receiver, name, given, node)
+        _note_compilation(frame, receiver, name, given, node)
         if name == "requires_grad_" and given.positional[:1] == [Const(False)]:
             receiver.frozen = True
         return receiver
@@ -301,11 +303,20 @@ def wrapper_method(frame: Frame, receiver: Object, name: str, given: Given, node
     if name in _SAME_MODEL:
         _note_mode(frame, name, given, node)
         _note_checkpointing(frame, receiver, name, given, node)
+        _note_compilation(frame, receiver, name, given, node)
         return receiver
     if receiver.inner is not None and not isinstance(receiver.inner, Unknown):
         callee = expressions.method(frame, receiver.inner, name)
         return calls.call(frame, callee, given, node)
     return _module_protocol(frame, receiver, receiver.place, name, given, node)
+
+
+def _note_compilation(frame: Frame, model: Value, name: str, given: Given, node: code.Call | None) -> None:
+    """`model.compile()` compiles a model in place, with the arguments of `torch.compile`."""
+    if name == "compile":
+        records.record_call(frame, "torch.nn.Module.compile", given, node, model)
+        if given.keywords.get("dynamic") != Const(True):
+            frame.run.entry.wants_fixed_shapes = True
 
 
 def _note_mode(frame: Frame, name: str, given: Given, node: code.Call | None) -> None:
