@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from trainlint.fixes.recipe import Applicability, Fix
@@ -19,6 +20,8 @@ FSDP_PLUGINS = ("accelerate.FullyShardedDataParallelPlugin", "accelerate.utils.F
 DEEPSPEED_PLUGINS = ("accelerate.DeepSpeedPlugin", "accelerate.utils.DeepSpeedPlugin")
 CHOSEN = (GuardKind.FLAG, GuardKind.DEBUG, GuardKind.EXCEPTIONAL, GuardKind.OFF)
 """Guards under which whoever starts the job has asked for it, or something has gone wrong."""
+NAMES_IT = re.compile(r"checkpoint|offload|recompute", re.IGNORECASE)
+"""Conditions that ask for it by name, of whatever kind they are otherwise."""
 LENGTHS = ("max_length", "max_seq_length")
 LONG = 4096
 """Tokens from which sequences count as long: a first guess of ours."""
@@ -277,6 +280,38 @@ class CheckpointingOrOffload(Rule):
         ),
         valid(
             """
+            import os
+            from dataclasses import dataclass
+
+            import torch
+            from torch import nn
+            from torch.distributed.fsdp import CPUOffload, FullyShardedDataParallel
+
+
+            @dataclass
+            class Config:
+                fsdp_cpu_offload: bool = False
+
+
+            config = Config()
+            torch.distributed.init_process_group("nccl")
+            torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+            model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 1))
+            model = FullyShardedDataParallel(
+                model,
+                cpu_offload=CPUOffload(offload_params=True) if config.fsdp_cpu_offload else None,
+            )
+            optimizer = torch.optim.AdamW(model.parameters())
+            for inputs in torch.randn(64, 8, 8):
+                loss = model(inputs.cuda()).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="a field of a configuration decides",
+        ),
+        valid(
+            """
             from datasets import load_dataset
             from transformers import AutoModelForCausalLM
             from trl import SFTConfig, SFTTrainer
@@ -306,7 +341,7 @@ class CheckpointingOrOffload(Rule):
         for call in project.calls_of(*names):
             effect = _effect(call)
             concerns_training = call.context.entry.trains and call.context.region is not Region.EVALUATION
-            if effect and concerns_training and not call.context.under(*CHOSEN):
+            if effect and concerns_training and not _is_asked_for(call):
                 yield self.finding(
                     call,
                     f"{quote(call.text)} {effect}",
@@ -324,6 +359,12 @@ class CheckpointingOrOffload(Rule):
         figures = (Measurement("peak memory", peak.reserved / GIB, "GiB", Source.AGENT),) if peak is not None else ()
         unmeasured = "what it costs is not timed; if the peak leaves room, compare with a run without it: --compare"
         return judge_condition(evidence, None, None, figures, unmeasured=unmeasured)
+
+
+def _is_asked_for(call: Call) -> bool:
+    """Whether it depends on what whoever starts the job asks for."""
+    context = call.context
+    return context.under(*CHOSEN) or any(NAMES_IT.search(guard.text) for guard in context.guards)
 
 
 def _effect(call: Call) -> str:
