@@ -134,3 +134,31 @@ def test_a_broken_recording_leaves_the_job_alone(tmp_path: Path, broken: str) ->
     place.write_text("nonsense (", encoding="utf-8")
     done = run([sys.executable, str(script)], tmp_path, environment(into))
     assert (done.returncode, done.stdout, done.stderr) == (0, "1.0\n", "")
+
+
+FAILING_SAVES = """
+import pickle, traceback
+net = torch.nn.Linear(4, 1); optimizer = torch.optim.SGD(net.parameters(), 0.1)
+class Broken:
+    def write(self, data): raise OSError("no space")
+    def flush(self): raise OSError("no flush")
+for step, (x,) in enumerate(DataLoader(TensorDataset(torch.randn(20, 4)), batch_size=1), 1):
+    net(x).sum().backward(); optimizer.step()
+    if step == 8:
+        for into in ("missing/state.pt", "/dev/full", Broken()):
+            for zipped in (True, False):
+                try:
+                    torch.save({"net": net.state_dict(), "more": list(range(100000))}, into,
+                               _use_new_zipfile_serialization=zipped)
+                except Exception:
+                    traceback.print_exc()
+        print(pickle.loads(pickle.dumps(torch.save)) is torch.save)
+"""
+
+
+def test_saves_that_fail_raise_what_they_raise_without_the_agent(tmp_path: Path) -> None:
+    job = run_job(tmp_path, BEGIN + FAILING_SAVES, warmup=3, steps=10, profile=False, keep_running=True)
+    plain = run_plain(tmp_path, BEGIN + FAILING_SAVES)
+    assert plain[2].count("Traceback") >= 5
+    assert job.streams == plain
+    assert list(job.rank.noted("fault")) == []
