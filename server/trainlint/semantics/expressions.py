@@ -359,6 +359,9 @@ def _subscript(frame: Frame, node: code.Subscript) -> Value:
     base = evaluate(frame, node.value)
     key = evaluate(frame, node.key)
     _index_sync(frame, node, base, key)
+    keys = key.items if isinstance(key, Tuple) else (key,)
+    if any(isinstance(one, Tensor) and one.boolean for one in keys):
+        records.note_dynamic_shape(frame, node, base)
     return item_at(frame, base, key)
 
 
@@ -374,6 +377,10 @@ def _frame_item(frame: Frame, node: code.Subscript, indexer: code.Attribute) -> 
     if isinstance(base, Unknown | Method) and indexer.name == "iloc":
         records.record_frame_access(frame, node, indexer.name, proved=False)
     _index_sync(frame, node, base, key)
+    keys = node.key.items if isinstance(node.key, code.Sequence) else ()
+    selects = [key, *(evaluate_quietly(frame, one) for one in keys)]
+    if any(isinstance(one, Tensor) and one.boolean for one in selects):
+        records.note_dynamic_shape(frame, node, base)
     return item_at(frame, base, key)
 
 
@@ -610,13 +617,13 @@ def _compare(frame: Frame, node: code.Compare) -> Value:
     textual = any(_is_string(value) for value in values)
     for value in () if textual else values:
         if isinstance(value, Tensor) and not value.container:
-            return replace(value, keeps_graph=False, loader=None)
+            return replace(value, keeps_graph=False, loader=None, double=False, boolean=True)
     positive, negative = guards.classify(node, lambda expression: evaluate_quietly(frame, expression))
     if positive or negative:
         return Test(positive, negative, "")
     if len(values) == 2 and isinstance(values[0], Tensor) and guards.is_number(values[1]):
         # what is compared with a number is a tensor, though it was taken out of a batch that may hold anything
-        return replace(values[0], keeps_graph=False, loader=None)
+        return replace(values[0], keeps_graph=False, loader=None, double=False, boolean=True)
     return NUMBER
 
 

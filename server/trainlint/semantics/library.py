@@ -790,6 +790,13 @@ DOUBLE_SAMPLERS = frozenset(
     }
 )
 """Functions of numpy that draw float64, as many numbers as their arguments say."""
+SHAPED_BY_VALUES = frozenset({"nonzero", "argwhere", "masked_select", "unique", "unique_consecutive"})
+"""Functions and methods of tensors whose result has as many items as the values decide."""
+BOOLEAN_RESULTS = frozenset(
+    {"eq", "ne", "gt", "ge", "lt", "le", "isnan", "isinf", "isfinite", "bool", "isin", "isclose"}
+    | {"logical_and", "logical_or", "logical_not", "logical_xor"}
+)
+"""Functions and methods of tensors that return truth values, one for each item."""
 KEEPING_TYPE = frozenset(
     {"view", "reshape", "unsqueeze", "expand", "repeat", "clone", "contiguous", "t", "transpose", "permute", "flatten"}
     | {"detach", "requires_grad_", "pin_memory"}

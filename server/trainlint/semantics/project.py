@@ -499,6 +499,18 @@ class DoubleArithmetic:
 
 
 @immutable
+class DynamicShape:
+    """An expression whose shape the values of a tensor decide, so that the host has to wait for them: `x[x > 0]`,
+    `x.nonzero()`."""
+
+    site: Site
+    text: str
+    context: Context
+    value: Tensor
+    """The tensor that the items are taken out of."""
+
+
+@immutable
 class Collective:
     """A call by which ranks wait for each other: `all_reduce`, `gather`, `barrier`."""
 
@@ -707,6 +719,7 @@ class Project:
     frame_accesses: list[FrameAccess] = field(default_factory=list)
     trainers: list[Trainer] = field(default_factory=list)
     kept_graphs: list[KeptGraph] = field(default_factory=list)
+    dynamic_shapes: list[DynamicShape] = field(default_factory=list)
     double_arithmetic: list[DoubleArithmetic] = field(default_factory=list)
     collectives: list[Collective] = field(default_factory=list)
     concatenations: list[Concatenation] = field(default_factory=list)

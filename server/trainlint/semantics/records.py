@@ -27,6 +27,7 @@ from trainlint.semantics.project import (
     Collective,
     Concatenation,
     DoubleArithmetic,
+    DynamicShape,
     FrameAccess,
     KeptGraph,
     Loader,
@@ -136,6 +137,15 @@ def note_double(frame: Frame, node: code.Binary, left: Value, right: Value) -> N
         frame.run.record(
             DoubleArithmetic, frame, "double", site=frame.site(node.at), text=node, operand=operand, value=double
         )
+
+
+# ---------------------------------------------------------------------------------------------------------- shapes
+
+
+def note_dynamic_shape(frame: Frame, node: code.Expression, value: Value) -> None:
+    """Record that the values of a tensor on the device decide a shape."""
+    if isinstance(value, Tensor) and value.place is Place.DEVICE:
+        frame.run.record(DynamicShape, frame, "shape", site=frame.site(node.at), text=node, value=value)
 
 
 # -------------------------------------------------------------------------------------------------------- transfers

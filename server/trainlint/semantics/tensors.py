@@ -122,7 +122,7 @@ def _is_condition(test: code.Expression, value: Tensor) -> bool:
 def combine(one: Tensor, other: Value) -> Tensor:
     """The result of an operation on a tensor and anything else."""
     if not isinstance(other, Tensor):
-        return replace(one, loader=None, created=False, container=False)
+        return replace(one, loader=None, created=False, container=False, boolean=False)
     place = (
         Place.DEVICE
         if Place.DEVICE in (one.place, other.place)
@@ -143,6 +143,7 @@ def combine(one: Tensor, other: Value) -> Tensor:
         keeps_graph=one.keeps_graph or other.keeps_graph,
         number=one.number and other.number,
         figure=is_figure(one) and is_figure(other),
+        boolean=one.boolean and other.boolean,
         autocast=one.autocast or other.autocast,
         scaled=one.scaled or other.scaled,
     )
@@ -159,7 +160,7 @@ def result_of(frame: Frame, values: list[Value]) -> Tensor | None:
     for value in values:
         for tensor in tensors_in(value):
             result = (
-                replace(tensor, loader=None, created=False, number=False, figure=is_figure(tensor), double=False)
+                replace(_of_any_type(tensor), loader=None, created=False, number=False, figure=is_figure(tensor))
                 if result is None
                 else combine(result, tensor)
             )
@@ -384,7 +385,7 @@ def _may_name_type(given: Given) -> bool:
 
 def _of_any_type(value: Tensor) -> Tensor:
     """A tensor of whose type nothing is known any more."""
-    return replace(value, double=False) if value.double else value
+    return replace(value, double=False, boolean=False) if value.double or value.boolean else value
 
 
 # -------------------------------------------------------------------------------------------------------- methods
@@ -412,6 +413,8 @@ def call_method(frame: Frame, value: Tensor, name: str, given: Given, node: code
     handler = _METHODS.get(name)
     if handler is not None:
         return handler(frame, value, given, node)
+    if _shape_depends_on_values(name, given, 0) and node is not None:
+        records.note_dynamic_shape(frame, node, value)
     if name in library.REDUCTIONS and node is not None:
         note_read(frame, value, node)
     if name == "zero_" and value.gradient:
@@ -419,6 +422,7 @@ def call_method(frame: Frame, value: Tensor, name: str, given: Given, node: code
     graph = value.keeps_graph and name not in library.NOT_DIFFERENTIABLE and frame.where.grad is not GradMode.DISABLED
     result = replace(value, loader=value.loader if value.container else None, created=value.created, keeps_graph=graph)
     result = result if name in library.KEEPING_TYPE else _of_any_type(result)
+    result = replace(result, boolean=True) if name in library.BOOLEAN_RESULTS else result
     for other in given.positional:
         if isinstance(other, Tensor):
             result = combine(result, other)
@@ -541,6 +545,8 @@ def call_torch(frame: Frame, name: str, given: Given, node: code.Call | None) ->
         found = result_of(frame, given.positional[:1])
         return found if found is not None else UNKNOWN
     made = result_of(frame, [*given.positional, *given.keywords.values()])
+    if node is not None and made is not None and _shape_depends_on_values(last, given, 1):
+        records.note_dynamic_shape(frame, node, made)
     if made is not None:
         whole = last in library.REDUCTIONS and len(given.positional) == 1 and not given.keywords
         return replace(
@@ -549,8 +555,20 @@ def call_torch(frame: Frame, name: str, given: Given, node: code.Call | None) ->
             or "loss" in last
             or last in ("cross_entropy", "binary_cross_entropy", "binary_cross_entropy_with_logits"),
             container=last in ("max", "min", "topk", "sort", "split", "chunk", "unbind") and not whole,
+            boolean=last in library.BOOLEAN_RESULTS,
         )
     return UNKNOWN
+
+
+def _shape_depends_on_values(name: str, given: Given, before: int) -> bool:
+    """Whether what a function or method returns has a shape that the values of a tensor decide; `before` is the number
+    of arguments that a function has before those of the method."""
+    if name == "where":
+        return before == 1 and len(given.positional) == 1 and not given.keywords and given.complete
+    if name == "repeat_interleave":
+        repeats = given.get("repeats", before)
+        return isinstance(repeats, Tensor) and "output_size" not in given.keywords and given.complete
+    return name in library.SHAPED_BY_VALUES
 
 
 def _made_on_device(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:

@@ -92,6 +92,8 @@ class Tensor:
     double: bool = False
     """Known to hold float64, and more than one number, because it was made of an array of numpy that does so by
     default."""
+    boolean: bool = False
+    """Known to hold truth values: what a comparison returned."""
     arriving: int = 0
     """Number of the copy to the host, among those that the program issued without waiting, that fills it; 0 where
     nothing is under way."""
@@ -383,6 +385,7 @@ def _join_tensors(one: Tensor, other: Tensor) -> Tensor:
         container=one.container and other.container,
         gradient=one.gradient and other.gradient,
         figure=one.figure and other.figure,
+        boolean=one.boolean and other.boolean,
         autocast=one.autocast if one.autocast == other.autocast else "on",
         scaled=one.scaled and other.scaled,
         fetched=one.fetched and other.fetched,
