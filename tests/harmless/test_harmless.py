@@ -130,6 +130,25 @@ def test_a_job_with_long_arguments(folder: Path) -> None:
     require_same(*runs(folder, [sys.executable, "job.py", "é" * 50_000, *map(str, range(5000))]))
 
 
+def test_a_job_with_arguments_and_a_folder_that_are_no_text(folder: Path) -> None:
+    own = Path(os.fsdecode(os.fsencode(folder) + b"/\xe9"))
+    own.mkdir()
+    (own / "job.py").write_text("import os, sys; print(list(map(os.fsencode, sys.argv)), ascii(os.getcwd()))")
+    require_same(*runs(own, [sys.executable, "job.py", os.fsdecode(b"\xff\x80")]))
+
+
+def test_a_job_that_clears_the_folder_of_temporary_files(folder: Path) -> None:
+    """The recording lies there, and is gone when the job ends, which runs once all the same."""
+    (folder / "job.py").write_text(
+        "import os, shutil, tempfile\nfor name in os.listdir(tempfile.gettempdir()):\n"
+        "    shutil.rmtree(os.path.join(tempfile.gettempdir(), name))\nprint('done')\nraise SystemExit(5)\n",
+        encoding="utf-8",
+    )
+    temporary = folder.parent / "temporary"
+    temporary.mkdir()
+    require_same(*runs(folder, [sys.executable, "job.py"], TMPDIR=str(temporary)), own=b"trainlint: ")
+
+
 def test_a_job_with_its_own_sitecustomize(folder: Path) -> None:
     (folder / "sitecustomize.py").write_text(
         "import sys; 'job.py' in sys.argv[:1] + sys.orig_argv[1:2] and print('own')", encoding="utf-8"

@@ -15,7 +15,9 @@ import copyreg
 import functools
 import logging
 import sys
+import threading
 import time
+import weakref
 from types import FrameType
 from typing import Any
 
@@ -137,26 +139,50 @@ def _find_trackers(agent: Agent, waiting: list[tuple[str, str, tuple[str, ...]]]
             _time(agent, holder, function, "tracker")
 
 
+class _TimedCall:
+    """What `print` is called by: it hands out a call of Python's own `print`, so that no frame of the agent is around
+    what a print calls, such as `__str__` or the `write` of a stream of the job's own, which may look at its caller."""
+
+    def __get__(self, holder: _Print | None, kind: type) -> Any:
+        if holder is None:
+            return self
+        call = functools.partial(holder.__wrapped__)
+        if holder.agent.on:
+            frame = sys._getframe(1)
+            with holder.agent.working("print"):
+                holder.begins(call, frame)
+        return call
+
+
 class _Print:
     """Takes the place of `print`."""
 
+    __call__ = _TimedCall()
+
     def __init__(self, agent: Agent, original: Any) -> None:
-        self._agent = agent
+        self.agent = agent
         self.__wrapped__ = original
+        self._going_on: dict[int, list[_Going]] = {}
+        """Calls that are not recorded, by the thread that makes them."""
         functools.update_wrapper(self, original)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> None:
-        agent, start = self._agent, clock()
-        try:
-            self.__wrapped__(*args, **kwargs)
-        except BaseException as error:
-            error.__traceback__ = error.__traceback__.tb_next if error.__traceback__ is not None else None
-            raise
-        if agent.on:
-            frame = sys._getframe(1)
-            with agent.working("print"):
-                end = clock()
-                agent.record(records.CALL, start, end - start, name=agent.lines.name(frame, "print "))
+    def begins(self, call: Any, frame: FrameType) -> None:
+        """The line of `frame` is about to make a call."""
+        mine = self._going_on.setdefault(threading.get_ident(), [])
+        if mine:
+            self.record()
+        mine.append(_Going(call, self.agent.lines.name(frame, "print ")))
+
+    def record(self) -> None:
+        """Record the calls of the running thread that have ended."""
+        mine = self._going_on.get(threading.get_ident(), [])
+        for one in [one for one in mine if one.ended]:
+            mine.remove(one)
+            self.agent.record(records.CALL, one.start, one.ended[0] - one.start, name=one.line)
+
+    def forked(self) -> None:
+        """What goes on is the parent's."""
+        self._going_on.clear()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__wrapped__, name)
@@ -178,6 +204,19 @@ class _Print:
 
     def __reduce__(self) -> Any:
         return _PRINT
+
+
+class _Going:
+    """A call that goes on. Its object is given up as it ends, which is noted by functions of C alone: a handler of a
+    signal that came meanwhile is not to run here, where what it raises would be lost."""
+
+    __slots__ = ("_given_up", "ended", "line", "start")
+
+    def __init__(self, call: Any, line: int) -> None:
+        self.line = line
+        self.ended: list[float] = []
+        self._given_up = weakref.ref(call, functools.partial(next, map(self.ended.append, iter(clock, None))))
+        self.start = clock()
 
 
 _PRINT = eval, ("print",)
@@ -208,6 +247,10 @@ def _time_prints(agent: Agent) -> None:
     original = builtins.print
     timed: Any = _Print(agent, original)
     agent.replace(builtins, "print", timed)
+    agent.at_boundaries.append(timed.record)
+    agent.at_phases.append(lambda phase: timed.record())
+    agent.at_end.append(timed.record)
+    agent.at_forks.append(timed.forked)
     _pickle_print(agent, original)
     prints = False
 

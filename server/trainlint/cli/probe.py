@@ -165,6 +165,12 @@ class _Probe:
             ).end
         except UnusableCommandError as error:
             raise Failure(str(error)) from error
+        except launch.FaultBesideJobError as fault:
+            self.end = fault.end
+            if isinstance(fault.__cause__, OSError):
+                reason = f"the recording cannot be written to {place}: {reason_of(fault.__cause__)}"
+                raise NothingMeasuredError(reason) from fault
+            raise
         except OSError as error:
             reason = f"the recording cannot be written to {place}: {reason_of(error)}"
             raise NothingMeasuredError(self._run_plainly(reason)) from error

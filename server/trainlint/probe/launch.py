@@ -17,13 +17,23 @@ from pathlib import Path
 from trainlint.agent import control
 from trainlint.probe import machine, recording, sampling
 from trainlint.probe.command import PythonCall, UnusableCommandError, started, with_agent
-from trainlint.probe.ending import PATIENCE_S, Ending
+from trainlint.probe.ending import PATIENCE_S, Ending, Means
 from trainlint.probe.evidence import Line
 from trainlint.probe.forwarding import Forwarding
 from trainlint.probe.injection import Injection
 from trainlint.probe.progress import State, furthest, states
 from trainlint.probe.recording import JobEnd, Manifest, Options
 from trainlint.source.system_errors import reason_of
+
+
+class FaultBesideJobError(Exception):
+    """Something of the probe's own failed, which is the cause, once the job had been started. The job has ended since,
+    by itself where it was to run on."""
+
+    def __init__(self, end: JobEnd) -> None:
+        super().__init__("the probe failed beside the job")
+        self.end = end
+
 
 POLL_S = 0.2
 """How often the rings are looked at; the end of the job is noticed at once."""
@@ -53,13 +63,18 @@ def run(
     Raises:
         UnusableCommandError: it cannot be started.
         OSError: the folder cannot be written; nothing was started.
+        FaultBesideJobError: whatever failed later.
     """
     words = started(command, python, os.environ)
     injection = Injection.into(folder, options, flagged)
     with Forwarding() as forwarding:
         job = _Job(words, injection, options, forwarding)
-        job.follow(on_state, cancelled)
-    return job.manifest()
+        try:
+            job.look_on()
+            job.follow(on_state, cancelled)
+            return job.manifest()
+        except Exception as error:
+            raise FaultBesideJobError(job.outlasted()) from error
 
 
 def run_plainly(command: Sequence[str], *, python: str | None = None) -> int:
@@ -109,16 +124,23 @@ class _Job:
         self._manifest = machine.manifest("run", words, Path.cwd(), options, injection.folder)
         self._process = _popen(with_agent(words, injection.agent), injection.environment(os.environ))
         forwarding.pass_to(self._process)
-        self._manifest = self._manifest.model_copy(update={"job_pid": self._process.pid})
-        with suppress(OSError):  # the disk is full; the job goes on
-            recording.write_manifest(injection.folder, self._manifest)
-        self._sampling = sampling.start(injection.folder, self._process.pid, options)
+        self._sampling: sampling.Sampling | None = None
         self._ending = Ending(self._process, injection.folder)
         self._seen: dict[str, State] = {}
         self._changed = time.perf_counter()
         self._first_step: tuple[float, int] | None = None
         """When the first steps were seen, and how many they were."""
         self._missing = dict(_unseen(words))
+        self._ended = 0.0
+        self._escalated: Means | None = None
+
+    def look_on(self) -> None:
+        """Begin to sample the job, which has been started."""
+        folder, pid = self._injection.folder, self._process.pid
+        self._manifest = self._manifest.model_copy(update={"job_pid": pid})
+        with suppress(OSError):  # the disk is full; the job goes on
+            recording.write_manifest(folder, self._manifest)
+        self._sampling = sampling.start(folder, pid, self._options)
 
     def follow(self, on_state: Callable[[State], None] | None, cancelled: Callable[[], bool] | None) -> None:
         """Wait until the job has ended, and see to it that it does, and leaves nothing behind where it was made to."""
@@ -142,32 +164,55 @@ class _Job:
                 self._ending.begin(self._changed + PATIENCE_S)
             self._ending.go_on(now)
         self._ended, self._escalated = time.perf_counter(), self._ending.used
+        self._finish_ending()
+
+    def _finish_ending(self) -> None:
         while self._ending.is_unfinished(now := time.perf_counter()):
             self._ending.go_on(now)
             self._forwarding.wait(POLL_S)
 
+    def outlasted(self) -> JobEnd:
+        """Wait until the job has ended, and look at it no more; end it where it is not to run on."""
+        if self._sampling is not None:
+            with suppress(Exception):
+                self._sampling.stop()
+        if not self._options.keep_running:
+            self._ending.begin(time.perf_counter())
+        while self._process.poll() is None:
+            self._forwarding.wait(POLL_S)
+            self._ending.go_on(time.perf_counter())
+        self._ended, self._escalated = self._ended or time.perf_counter(), self._ending.used
+        self._finish_ending()
+        return self._end()
+
     def manifest(self) -> Manifest:
         """Write and return what is to be said of the run, once the job has ended."""
+        assert self._sampling is not None, "the job was not looked on"
         missing = {**self._sampling.stop(), **self._missing}
-        status = self._process.returncode
         sampled = self._sampling.cpu_s or 0.0
-        end = JobEnd(
+        cpu_s = _own_cpu_s() - self._cpu_before + sampled
+        self._manifest = self._manifest.model_copy(
+            update={"end": self._end(), "missing": missing, "probe_cpu_s": cpu_s}
+        )
+        recording.write_manifest(self._injection.folder, self._manifest)
+        return self._manifest
+
+    def _end(self) -> JobEnd:
+        status = self._process.returncode
+        return JobEnd(
             exit_code=status if status >= 0 else None,
             signal=-status if status < 0 else None,
             stopped_by_probe=self._escalated is not None or any(_stops(self._injection.folder)),
             clock=self._ended,
             escalated=self._escalated,
         )
-        cpu_s = _own_cpu_s() - self._cpu_before + sampled
-        self._manifest = self._manifest.model_copy(update={"end": end, "missing": missing, "probe_cpu_s": cpu_s})
-        recording.write_manifest(self._injection.folder, self._manifest)
-        return self._manifest
 
     def _look(self, now: float) -> None:
         seen = states(self._injection.folder)
         if seen != self._seen:
             self._seen, self._changed = seen, now
             self._first_step = self._first_step or next(((now, one.steps) for one in seen.values() if one.steps), None)
+            assert self._sampling is not None, "the job was not looked on"
             self._sampling.follow(int(name.partition("-")[0]) for name in seen)
 
     def _time_out(self, now: float) -> None:

@@ -12,6 +12,7 @@ from trainlint.probe.verdict import Measurement, Source, Status, Verdict
 from trainlint.report.paths import text_of
 from trainlint.report.view import View
 from trainlint.semantics.context import Context, Site
+from trainlint.source.encodable import encodable
 
 
 class _Model(BaseModel):
@@ -77,7 +78,7 @@ class ContextJson(_Model):
             {
                 "frequency": context.frequency.label,
                 "loop": None if loop is None else _loop(loop),
-                "path": [name.encode("utf-8", "backslashreplace").decode("utf-8") for name in context.path],
+                "path": [encodable(name) for name in context.path],
                 "framework": context.entry.framework.value,
                 "distributed": context.entry.distributed.value,
             }

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from trainlint.source.encodable import encodable
+
 
 def shown(path: Path, root: Path) -> str:
     """Return `path` as users typed it: relative to `root` where it lies below, else absolute.
@@ -26,11 +28,6 @@ def slashed(path: Path, root: Path) -> str:
 def text_of(path: Path) -> str:
     """Return the whole path as text that can be encoded."""
     return encodable(str(path))
-
-
-def encodable(text: str) -> str:
-    """Return `text` with escapes for what UTF-8 cannot hold: bytes of file names that are no text."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def uri_of(path: Path, base: Path) -> str:

@@ -15,10 +15,11 @@ from trainlint.lint.result import Position, Reported, Result
 from trainlint.lint.rule import Rule
 from trainlint.report.fingerprint import fingerprints
 from trainlint.report.json_model import VerdictJson
-from trainlint.report.paths import encodable, repository_root, uri_of
+from trainlint.report.paths import repository_root, uri_of
 from trainlint.report.rule_page import page_of
 from trainlint.report.verdicts import phrase
 from trainlint.report.view import View
+from trainlint.source.encodable import encodable
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
 Object: TypeAlias = dict[str, Json]

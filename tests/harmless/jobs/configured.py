@@ -127,6 +127,40 @@ def prints_in_its_own_way() -> None:
         traceback.print_exc()
 
 
+class _Stream(io.StringIO):
+    """Says who writes."""
+
+    def write(self, text: str) -> int:
+        caller = sys._getframe(1)
+        return super().write(f"{caller.f_code.co_name} {caller.f_lineno} {text}")
+
+
+class _Told:
+    def __str__(self) -> str:
+        warnings.warn("told", stacklevel=2)
+        print(len(traceback.extract_stack()), "within")
+        return f"told in {sys._getframe(1).f_code.co_name}"
+
+    def __repr__(self) -> str:
+        raise LookupError("not shown")
+
+
+def prints_what_looks_at_its_caller() -> None:
+    warnings.simplefilter("always")
+    training = cases.Training()
+    stream = _Stream()
+    for number in training.steps():
+        print(number, _Told(), file=stream)
+        if number in (1, 9):
+            with contextlib.redirect_stdout(stream):
+                print("redirected")
+            try:
+                print([_Told()])
+            except LookupError:
+                traceback.print_exc()
+    print(stream.getvalue())
+
+
 def logs_in_its_own_way() -> None:
     stream = io.StringIO()
     logging.basicConfig(stream=stream, format="%(module)s %(funcName)s %(lineno)d %(message)s", level=logging.INFO)
