@@ -125,6 +125,12 @@ def test_a_job_where(name: str, folder: Path) -> None:
     require_same(*runs(folder, [sys.executable, "job.py"], PREPARED[name]), own=b"trainlint: ")
 
 
+@pytest.mark.parametrize("flag", ["-I", "-E", "-S"])
+def test_code_as_an_argument_of_an_interpreter_with(flag: str, folder: Path) -> None:
+    code = "import sys; print(sorted(globals()), __loader__, __spec__, sys.argv)"
+    require_same(*runs(folder, [sys.executable, flag, "-c", code, "-x"]))
+
+
 def test_a_job_with_long_arguments(folder: Path) -> None:
     (folder / "job.py").write_text("import sys; print(len(sys.argv), len(sys.argv[1]))", encoding="utf-8")
     require_same(*runs(folder, [sys.executable, "job.py", "é" * 50_000, *map(str, range(5000))]))

@@ -70,6 +70,31 @@ def test_started_as(form: str, tmp_path: Path) -> None:
     assert _measured(result) == 5
 
 
+ASKED = """
+import builtins, runpy, sys
+asked, original = [], builtins.__import__
+class Finder:
+    find_spec = staticmethod(lambda name, path=None, target=None: asked.append(name))
+def asks(name, *rest):
+    asked.append(name)
+    return original(name, *rest)
+sys.meta_path.insert(0, Finder)
+builtins.__import__ = asks
+runpy.run_path(sys.argv.pop(1), run_name="__main__")
+print(*sorted({name for name in asked if name.startswith(("_trainlint", "torch", "resource", "numpy"))}), sep="\\n")
+"""
+"""Runs a program, and prints what was to be imported, as far as it is torch's, numpy's or the agent's."""
+
+
+def test_nobody_is_asked_for_the_modules_of_the_agent(tmp_path: Path) -> None:
+    (tmp_path / "asks.py").write_text(ASKED, encoding="utf-8")
+    command = [sys.executable, "asks.py", str(STARTED), "--epochs", "1"]
+    plain, probed = _run(command, tmp_path), _run([*_probe(tmp_path / "result.json"), *command], tmp_path)
+    assert (probed.returncode, probed.stdout, probed.stderr) == (plain.returncode, plain.stdout, plain.stderr)
+    assert b"torch.optim" in plain.stdout, plain.stderr
+    assert _measured(tmp_path / "result.json") == 5
+
+
 def test_import_times_are_those_of_the_job_and_of_the_agent(tmp_path: Path) -> None:
     command = [sys.executable, "-X", "importtime", str(STARTED)]
     plain, probed = _run(command, tmp_path), _run([*_probe(tmp_path / "result.json"), *command], tmp_path)

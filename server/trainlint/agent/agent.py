@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import records
+from .attributes import attributes_of
 from .channel import Channel, Control
 from .compilers import looking
 from .lines import UserLines, library_folders
@@ -59,7 +60,7 @@ class Agent:
         """Called in a forked child, whose files are new."""
         self.at_end: list[Callable[[], None]] = []
         """Called as the process ends, where it does so in order."""
-        self.script = getattr(sys.modules.get("__main__"), "__file__", None)
+        self.script = attributes_of(sys.modules.get("__main__")).get("__file__")
         """The path of the job's script, as it was written."""
         self.stepped: set[int] = set()
         """Identities of the optimizers that stepped since a gradient scaler was updated."""

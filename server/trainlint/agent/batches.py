@@ -16,6 +16,7 @@ from typing import Any
 
 from . import records
 from .agent import Agent
+from .attributes import attributes_of
 
 DIGESTED_BYTES = 1 << 20
 """Of each tensor, at most."""
@@ -66,7 +67,7 @@ def _is_counted(agent: Agent, ids: Any) -> bool:
 def _padding_id(torch: Any) -> int | None:
     """The padding id that the embeddings of the process's models name; None if none does, or if they differ."""
     embeddings = [one for one in gc.get_objects() if issubclass(type(one), torch.nn.Embedding)]
-    named = {one.__dict__.get("padding_idx") for one in embeddings} - {None}
+    named = {attributes_of(one).get("padding_idx") for one in embeddings} - {None}
     return named.pop() if len(named) == 1 else None
 
 
@@ -84,7 +85,7 @@ def _mask(agent: Agent, batch: Any) -> Any | None:
 def _held(batch: Any) -> dict[Any, Any]:
     """What a mapping holds; nothing where that takes code of the job's own."""
     if not isinstance(batch, dict) and isinstance(batch, UserDict):
-        batch = vars(batch).get("data")
+        batch = attributes_of(batch).get("data")
     return dict.copy(batch) if isinstance(batch, dict) else {}
 
 

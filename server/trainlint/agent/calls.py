@@ -6,6 +6,7 @@ classes. `print` alone has nothing below it; what takes its place is pickled as 
 
 While code is compiled, `print` has to be Python's own: a function in its place would be traced. It is put back for each
 compilation, and left so once code that prints was compiled, since such code remembers which `print` it was made for.
+It is left so, too, where the job has a profile function, which is told of the calls of Python's own.
 """
 
 from __future__ import annotations
@@ -244,6 +245,9 @@ def _pickle_print(agent: Agent, original: Any) -> None:
 
 def _time_prints(agent: Agent) -> None:
     """Time prints as long as no compiled code prints; Dynamo learns what functions Python has when it is loaded."""
+    if sys.getprofile() is not None:
+        _say_profiled(agent)
+        return
     original = builtins.print
     timed: Any = _Print(agent, original)
     agent.replace(builtins, "print", timed)
@@ -284,8 +288,21 @@ def _time_prints(agent: Agent) -> None:
                 agent.missing("print", "the job compiles code that prints, and print is not timed from there on")
             again()
 
+    def profiled() -> None:
+        nonlocal prints
+        # In the window there is the agent's own, which counts calls or takes stacks.
+        if not prints and agent.phases.phase != records.WINDOW and sys.getprofile() is not None:
+            prints = True
+            own()
+            _say_profiled(agent)
+
     agent.before_compilers.append(own)
     agent.with_compilers.append(loaded)
+    agent.at_boundaries.append(profiled)
+
+
+def _say_profiled(agent: Agent) -> None:
+    agent.missing("print", "the job has a profile function, and print is not timed from there on")
 
 
 def _remove(callbacks: list[Any], callback: Any) -> None:

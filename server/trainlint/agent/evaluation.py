@@ -8,6 +8,7 @@ from weakref import ref
 
 from . import records
 from .agent import Agent
+from .attributes import attributes_of
 from .modules import is_training, parameters_of
 
 
@@ -44,7 +45,7 @@ def install(agent: Agent) -> None:
 def _largest_model(torch: Any) -> Any:
     """A weak reference to the module with the most parameters; the outermost one of several."""
     modules = [one for one in gc.get_objects() if issubclass(type(one), torch.nn.Module)]
-    inner = {id(child) for module in modules for child in module.__dict__.get("_modules", {}).values()}
-    outer = [one for one in modules if id(one) not in inner and "_modules" in one.__dict__]
+    inner = {id(child) for module in modules for child in attributes_of(module).get("_modules", {}).values()}
+    outer = [one for one in modules if id(one) not in inner and "_modules" in attributes_of(one)]
     largest = max(outer, key=lambda one: sum(parameter.numel() for parameter in parameters_of(one)), default=None)
     return ref(largest) if largest is not None else None

@@ -22,6 +22,7 @@ from typing import Any
 
 from . import control, records
 from .agent import Agent
+from .attributes import loaded_files
 from .wrapping import preceded
 
 clock = time.perf_counter
@@ -172,8 +173,7 @@ class _Watch:
             self._unwatch(self._lines_within(codes))
 
     def _say_loaded_before(self, running: set[str]) -> None:
-        loaded = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
-        before = {self._path(one) for one in loaded if isinstance(one, str)} - running
+        before = {self._path(one) for one in loaded_files()} - running
         self._unwatch((path, row) for path in before for row in self._flagged.get(path, NONE))
 
     def _lines_within(self, codes: Iterable[CodeType]) -> Iterator[tuple[str, int]]:

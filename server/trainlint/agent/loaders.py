@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Sized
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
 from . import batches, records
 from .agent import Agent
+from .attributes import attributes_of
 from .identity import ByIdentity
+from .lengths import length
 from .wrapping import wrapped
 
 clock = time.perf_counter
@@ -61,7 +63,7 @@ class Loaders:
         self._count += 1
         kind = type(loader).__name__
         label = self._labels[loader] = kind if self._count == 1 else "%s %d" % (kind, self._count)
-        sampler = getattr(loader, "sampler", None)
+        sampler, batch_sampler = getattr(loader, "sampler", None), getattr(loader, "batch_sampler", None)
         dataset = getattr(loader, "dataset", None)
         iterable = isinstance(dataset, self._agent.torch.utils.data.IterableDataset)
         channel = self._agent.channel
@@ -75,17 +77,20 @@ class Loaders:
             persistent=bool(getattr(loader, "persistent_workers", False)),
             batch_size=_batch_size(loader),
             drop_last=bool(getattr(loader, "drop_last", False)),
-            # The length of an iterable data set is the job's own code, and torch remembers having asked for it.
-            length=None if iterable else _length(getattr(loader, "batch_sampler", None) or sampler),
-            dataset_length=None if iterable else _length(dataset),
-            sampler_length=None if iterable else _length(sampler),
+            # Torch remembers having asked an iterable data set for its length.
+            length=None if iterable else self._length(sampler if batch_sampler is None else batch_sampler),
+            dataset_length=None if iterable else self._length(dataset),
+            sampler_length=None if iterable else self._length(sampler),
             sampler=type(sampler).__name__,
             distributed_sampler=_is_distributed(loader, self._agent.torch.utils.data.DistributedSampler),
             iterable=iterable,
-            **_part(dataset, self._agent.torch.utils.data.Subset),
+            **_part(dataset, self._agent.torch.utils.data.Subset, self._agent.lines.is_own),
             **{"class": kind},
         )
         return label
+
+    def _length(self, of: object) -> int | None:
+        return length(of, self._agent.lines.is_own)
 
 
 class Batches:
@@ -166,7 +171,7 @@ def _is_distributed(loader: Any, sampler_class: type) -> bool:
     return any(isinstance(sampler, sampler_class) for sampler in samplers)
 
 
-def _part(dataset: Any, subset_class: type) -> dict[str, object]:
+def _part(dataset: Any, subset_class: type, is_own: Callable[[str], bool]) -> dict[str, object]:
     """Which part of what data set a `Subset` is, also of another one; nothing for any other data set.
 
     The digest is None where only torch or the job's own code can give the indices.
@@ -175,7 +180,7 @@ def _part(dataset: Any, subset_class: type) -> dict[str, object]:
         return {}
     digest: Any = hashlib.sha1(usedforsecurity=False)
     while isinstance(dataset, subset_class):
-        held = vars(dataset)
+        held = attributes_of(dataset)
         indices: Any = held.get("indices")
         dataset = held.get("dataset")
         picked = _picked(indices)
@@ -183,7 +188,7 @@ def _part(dataset: Any, subset_class: type) -> dict[str, object]:
             digest = None
         elif digest is not None:
             digest.update(repr((len(indices), picked)).encode())
-    return {"part": None if digest is None else digest.hexdigest(), "part_of_length": _length(dataset)}
+    return {"part": None if digest is None else digest.hexdigest(), "part_of_length": length(dataset, is_own)}
 
 
 def _picked(indices: Any) -> list[int] | None:
@@ -195,10 +200,3 @@ def _picked(indices: Any) -> list[int] | None:
 
 def _is_numpy(value: object) -> bool:
     return type(value).__module__ == "numpy"
-
-
-def _length(of: object) -> int | None:
-    try:
-        return len(of) if isinstance(of, Sized) else None
-    except Exception:
-        return None

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from .attributes import attributes_of
+
 
 def parameters_of(module: Any) -> Iterator[Any]:
     """The parameters of a module and of all those in it, each once."""
     seen: set[int] = set()
     waiting = [module]
     while waiting:
-        held = waiting.pop().__dict__
+        held = attributes_of(waiting.pop())
         for value in (*held.get("_modules", {}).values(), *held.get("_parameters", {}).values()):
             if value is None or id(value) in seen:
                 continue
             seen.add(id(value))
-            if "_parameters" in getattr(value, "__dict__", ()):
+            if "_parameters" in attributes_of(value):
                 waiting.append(value)
             else:
                 yield value
@@ -24,4 +26,4 @@ def parameters_of(module: Any) -> Iterator[Any]:
 
 def is_training(module: Any) -> bool:
     """Whether a module is in training mode."""
-    return bool(module.__dict__.get("training", True))
+    return bool(attributes_of(module).get("training", True))

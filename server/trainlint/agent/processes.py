@@ -13,6 +13,7 @@ import time
 from typing import Any
 
 from .agent import Agent
+from .attributes import loaded_files
 
 SPOKEN_OF = (
     "CUDA_LAUNCH_BLOCKING",
@@ -104,6 +105,6 @@ def _say_files(agent: Agent) -> None:
 def _own_files(agent: Agent) -> list[str]:
     """The source files of the job's own code that are loaded."""
     # An interpreter that has run its script forgets the script's path before it calls what is registered for the end.
-    files = [agent.script, *(getattr(module, "__file__", None) for module in list(sys.modules.values()))]
+    files = [agent.script, *loaded_files()]
     own = {agent.lines.path(one) for one in files if isinstance(one, str) and one.endswith(".py")}
     return sorted(one for one in own if agent.lines.is_own(one) and os.path.exists(one))

@@ -184,6 +184,26 @@ def has_samplers_of_its_own() -> None:
     _train(DataLoader(rows, batch_sampler=BatchSampler(_Sampler(rows), 2, drop_last=True)), 2)
 
 
+class _Counted(_Rows):
+    """Says whenever it is asked for its length."""
+
+    def __len__(self) -> int:
+        print("asked for the length")
+        return super().__len__()
+
+
+class _CountedSampler(RandomSampler):
+    def __len__(self) -> int:
+        print("asked for the length of the sampler")
+        return super().__len__()
+
+
+def has_lengths_that_tell() -> None:
+    _train(DataLoader(_Counted(), 2, shuffle=True))
+    _train(DataLoader(torch.utils.data.Subset(_Counted(), range(20)), 2))
+    _train(DataLoader(_Rows(), 2, sampler=_CountedSampler(_Rows())))
+
+
 def seeds_its_workers() -> None:
     def seeded(worker: int) -> None:
         info = get_worker_info()

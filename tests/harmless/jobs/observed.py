@@ -10,6 +10,7 @@ import pstats
 import sys
 import threading
 import tracemalloc
+import types
 import weakref
 
 import cases
@@ -98,6 +99,30 @@ def own_record_functions() -> None:
         with torch.profiler.record_function("mine") as scope:
             pass
         print(sorted(vars(scope)) if number % 10 == 0 else "")
+
+
+class _Lazy(types.ModuleType):
+    """Says what it is asked for."""
+
+    def __getattribute__(self, name: str) -> object:
+        print("asked for", name)
+        return super().__getattribute__(name)
+
+
+class _Asked(torch.nn.Embedding):
+    def __getattribute__(self, name: str) -> object:
+        if name in ("__dict__", "_parameters", "_modules", "padding_idx"):
+            print("asked for", name)
+        return super().__getattribute__(name)
+
+
+def has_modules_that_hear_who_asks() -> None:
+    sys.modules["lazy"] = _Lazy("lazy")
+    training = cases.Training()
+    asked = _Asked(2, 3, padding_idx=0)
+    for number in training.steps():
+        if number % 5 == 0:
+            print(asked(torch.tensor([number % 2])).sum().item())
 
 
 def own_cprofile() -> None:

@@ -63,8 +63,12 @@ def _namespace(spec):
     names["__package__"] = spec.parent if spec is not None else None
     if script == "-c":
         names.pop("__file__", None)
+        names.pop("__cached__", None)
+        names["__loader__"] = system.__loader__
     else:
         names["__file__"] = os.path.abspath(script)
+        names["__cached__"] = spec.cached if spec is not None else None
+        names["__loader__"] = spec.loader if spec is not None else type(names["__loader__"])("__main__", script)
     return names
 
 
