@@ -86,7 +86,8 @@ def _held(batch: Any) -> dict[Any, Any]:
     """What a mapping holds; nothing where that takes code of the job's own."""
     if not isinstance(batch, dict) and isinstance(batch, UserDict):
         batch = attributes_of(batch).get("data")
-    return dict.copy(batch) if isinstance(batch, dict) else {}
+    # A copy of a dictionary that iterates in its own way would ask that.
+    return dict(dict.items(batch)) if isinstance(batch, dict) else {}
 
 
 def _digest(agent: Agent, batch: Any) -> str:

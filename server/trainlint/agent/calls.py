@@ -298,6 +298,7 @@ def _time_prints(agent: Agent) -> None:
 
     agent.before_compilers.append(own)
     agent.with_compilers.append(loaded)
+    agent.at_batches.append(lambda gradients: profiled())
     agent.at_boundaries.append(profiled)
 
 

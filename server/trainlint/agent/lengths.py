@@ -8,6 +8,7 @@ that they hold asks the job in turn.
 from __future__ import annotations
 
 import dis
+import sys
 from collections.abc import Callable
 from types import CodeType, FunctionType, MethodDescriptorType, WrapperDescriptorType
 from typing import Any
@@ -44,6 +45,9 @@ def _may_be_asked(of: object, is_own: Callable[[str], bool], depth: int) -> bool
         return False
     held = attributes_of(of)
     if is_own(function.__code__.co_filename):
+        # A profile or trace function is told of each call.
+        if sys.getprofile() is not None or sys.gettrace() is not None:
+            return False
         return _only_looks(function) and all(
             _is_looked_at(type(of), held, name, is_own, depth) for name in set(_attributes(function.__code__))
         )

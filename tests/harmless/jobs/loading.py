@@ -165,12 +165,29 @@ class _List(list):  # type: ignore[type-arg]
         return super().__iter__()
 
 
+class _Dict(dict):  # type: ignore[type-arg]
+    """A dictionary that says when it is looked into, as its own code sees it."""
+
+    def __iter__(self) -> Iterator[object]:
+        print("asked for all")
+        return super().__iter__()
+
+    def keys(self):  # type: ignore[no-untyped-def]
+        raise LookupError("asked for the keys")
+
+
+def _dictionary(rows: list[torch.Tensor]) -> _Dict:
+    return _Dict(x=torch.stack(rows))
+
+
 def has_batches_of_its_own() -> None:
     _train(DataLoader(_Rows(), batch_size=2, collate_fn=_Batch))
     training = cases.Training()
     for batch in DataLoader(_Rows(), batch_size=2, collate_fn=_List):
         x = torch.stack(list.copy(batch))
         print(training.step(x, x[:, :1]).item())
+    for batch in DataLoader(_Rows(), batch_size=2, collate_fn=_dictionary):
+        print(training.step(batch["x"], batch["x"][:, :1]).item())
 
 
 class _Sampler(RandomSampler):
