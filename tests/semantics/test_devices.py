@@ -1084,3 +1084,23 @@ NUMPY_CALLS = {
 def test_calls_of_numpy_are_recorded_where_the_device_computed_what_they_are_given(body: str, expected: bool) -> None:
     project = analyze({"train.py": "import numpy as np\n" + step(body)})
     assert any(call.name.startswith("numpy.") for call in project.calls) is expected
+
+
+ENVIRONMENT = {
+    'os.environ["MASTER_PORT"] = "29500"': False,
+    'os.environ.update({"MASTER_PORT": "29500"})': False,
+    'os.putenv("MASTER_PORT", "29500")': False,
+    'os.environ.setdefault("MASTER_PORT", "29500")': True,
+}
+
+
+@pytest.mark.parametrize("statement", ENVIRONMENT)
+def test_a_setting_of_the_environment_tells_whether_it_is_a_fallback(statement: str) -> None:
+    (setting,) = analyze({"train.py": "import os\n" + plain(statement)}).environment
+    assert (setting.name, setting.fallback) == ("MASTER_PORT", ENVIRONMENT[statement])
+
+
+def test_a_gradient_that_is_detached_in_place_is_a_call() -> None:
+    body = "for parameter in model.parameters():\n    parameter.grad.detach_()\n    parameter.detach_()"
+    calls = analyze({"train.py": step(body)}).calls_of("torch.Tensor.detach_")
+    assert [call.text for call in calls] == ["parameter.grad.detach_()"]

@@ -29,12 +29,17 @@ def set_attribute(frame: Frame, base: Reference, name: str) -> None:
         frame.run.entry.rank_aware_print = True
 
 
-def record_environment(frame: Frame, node: code.Call | code.Subscript, key: Value, value: Value) -> None:
+def record_environment(
+    frame: Frame, node: code.Call | code.Subscript, key: Value, value: Value, *, fallback: bool = False
+) -> None:
     """`os.environ[key] = value`, in whichever way it is written."""
     if isinstance(key, Const) and isinstance(key.value, str):
         if key.value in _VISIBLE and not isinstance(value, Const):
             frame.run.entry.chooses_device = True
-        frame.run.record(EnvironmentSetting, frame, key.value, site=frame.site(node.at), name=key.value, value=value)
+        site = frame.site(node.at)
+        frame.run.record(
+            EnvironmentSetting, frame, key.value, site=site, name=key.value, value=value, fallback=fallback
+        )
 
 
 _VISIBLE = frozenset({"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"})

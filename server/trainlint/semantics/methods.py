@@ -380,7 +380,7 @@ def _base_constructor(frame: Frame, receiver: Object, name: str, given: Given, n
 
 def _environment(frame: Frame, receiver: Object, name: str, given: Given, node: code.Call | None) -> Value:
     if name == "setdefault" and node is not None and len(given.positional) > 1:
-        entry_facts.record_environment(frame, node, given.positional[0], given.positional[1])
+        entry_facts.record_environment(frame, node, given.positional[0], given.positional[1], fallback=True)
     if name == "update" and node is not None and given.positional and isinstance(given.positional[0], Table):
         for key, value in given.positional[0].items:
             entry_facts.record_environment(frame, node, Const(key), value)

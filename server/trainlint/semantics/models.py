@@ -111,6 +111,7 @@ def _record_wrapping(frame: Frame, name: str, given: Given, node: code.Call | No
         library=name,
         arguments=given.arguments(name),
         model=model,
+        by_apex=any(one.module.startswith("apex") for one in frame.module.facts.imports),
         conditional_forward=submodules.conditional_forward(frame, model) if _may_skip(given) else Known.UNKNOWN,
     )
 

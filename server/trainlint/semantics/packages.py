@@ -339,6 +339,12 @@ def _environment_set(frame: Frame, given: Given, node: code.Call | None) -> Valu
     return STRING
 
 
+def _environment_default(frame: Frame, given: Given, node: code.Call | None) -> Value:
+    if len(given.positional) >= 2 and node is not None:
+        entry_facts.record_environment(frame, node, given.positional[0], given.positional[1], fallback=True)
+    return STRING
+
+
 def _set_start_method(frame: Frame, given: Given, node: code.Call | None) -> Value:
     frame.run.entry.chooses_start_method = True
     return NONE
@@ -413,7 +419,7 @@ _EXACT: dict[str, Call] = {
     "transformers.HfArgumentParser": lambda frame, given, node: Object(object_types.PARSER),
     "os.environ.get": _environment_get,
     "os.getenv": _environment_get,
-    "os.environ.setdefault": _environment_set,
+    "os.environ.setdefault": _environment_default,
     "os.putenv": _environment_set,
     "sys.exit": lambda frame, given, node: builtin_functions.exit(frame, given, node),
     "accelerate.Accelerator": lambda frame, given, node: frameworks.make_accelerator(frame, given, node),

@@ -563,6 +563,8 @@ class Wrapping:
     """Whether the model's forward leaves some of its submodules out under a condition."""
     trains: bool = False
     """Whether the wrapped model runs inside a step loop."""
+    by_apex: bool = False
+    """Whether the wrapper is apex's of the same name, which takes other arguments."""
     other_branch: str = ""
     """Canonical name of what another branch of the same condition wraps the model in."""
 
@@ -700,6 +702,8 @@ class EnvironmentSetting:
     name: str
     value: Value
     context: Context
+    fallback: bool = False
+    """Whether it counts only where the variable is not set: `os.environ.setdefault(…)`."""
 
 
 @dataclass

@@ -410,6 +410,8 @@ def call_method(frame: Frame, value: Tensor, name: str, given: Given, node: code
         return STRING
     if name in library.HOST_METHODS:
         return Listing(STRING) if name == "keys" else NUMBER
+    if name in ("zero_", "detach_") and value.gradient:
+        records.record_call(frame, f"torch.Tensor.{name}", given, node, value)
     handler = _METHODS.get(name)
     if handler is not None:
         return handler(frame, value, given, node)
@@ -417,8 +419,6 @@ def call_method(frame: Frame, value: Tensor, name: str, given: Given, node: code
         records.note_dynamic_shape(frame, node, value)
     if name in library.REDUCTIONS and node is not None:
         note_read(frame, value, node)
-    if name == "zero_" and value.gradient:
-        records.record_call(frame, "torch.Tensor.zero_", given, node, value)
     graph = value.keeps_graph and name not in library.NOT_DIFFERENTIABLE and frame.where.grad is not GradMode.DISABLED
     result = replace(value, loader=value.loader if value.container else None, created=value.created, keeps_graph=graph)
     result = result if name in library.KEEPING_TYPE else _of_any_type(result)
