@@ -195,6 +195,8 @@ class Evidence:
     effective_token_share: float | None = None
     collection_share: float | None = None
     """Share of the clean steps in Python's garbage collection."""
+    longest_collection_share: float = 0.0
+    """Of the clean steps, in the longest one alone."""
     memory_peak: MemoryPeak | None = None
     barrier: Barrier | None = None
     """The rank that the others wait for while it alone evaluates or saves."""

@@ -195,14 +195,16 @@ class _Analysis:
         return lines.sampled_lines(self.observed)
 
     @cached_property
-    def collection_share(self) -> float | None:
-        """On the rank that collects the most, without waits for a core; 0 is known where the agent saw the steps and no
-        collection."""
+    def collection_shares(self) -> tuple[float, float] | None:
+        """On the rank that collects the most, without waits for a core: all pauses, and the longest alone; 0 is known
+        where the agent saw the steps and no collection."""
         found = []
         for steps in self.observed.timed:
-            pauses = [(one.start, one.end) for one in steps.timed(records.COLLECTION)]
-            seconds = sum(end - start for start, end in pauses) - CoreWaits(steps).within(pauses)
-            found.append(max(0.0, seconds) / steps.wall_s)
+            waits = CoreWaits(steps)
+            pauses = [
+                max(0.0, one.duration - waits.within([(one.start, one.end)])) for one in steps.timed(records.COLLECTION)
+            ]
+            found.append((sum(pauses) / steps.wall_s, max(pauses, default=0.0) / steps.wall_s))
         return max(found, default=None)
 
     # ---------------------------------------------------------------------------------------------------- the sections
@@ -415,7 +417,8 @@ class _Analysis:
             anomaly_mode_share=lines.working_share(observed, "anomaly"),
             anomaly_passes_share=lines.anomaly_passes_share(observed),
             effective_token_share=self.tokens.effective_share if self.tokens is not None else None,
-            collection_share=self.collection_share,
+            collection_share=self.collection_shares[0] if self.collection_shares is not None else None,
+            longest_collection_share=self.collection_shares[1] if self.collection_shares is not None else 0.0,
             memory_peak=memory.largest(peaks),
             barrier=ranks.barrier(observed),
             disturbed_share=wait_for_others(self.core_wait_share, self.other_work),
