@@ -78,3 +78,26 @@ def test_a_backward_pass_tells_whether_its_function_names_scaling() -> None:
     plainly = analyze({"train.py": program.format(name="step", argument="weight")}).backward_passes
     assert [one.names_scaling for one in named] == [True]
     assert [one.names_scaling for one in plainly] == [False]
+
+
+NAMES = {
+    "nothing": ("", (False, False, False)),
+    "an option for float16": ("if args.fp16:\n    model.half()\n", (True, False, False)),
+    "a library's precision": ("wrap(model, mixed_precision='bf16')\n", (True, False, False)),
+    "TF32": ("torch.backends.cuda.matmul.allow_tf32 = True\n", (False, True, False)),
+    "the precision of products": ("torch.set_float32_matmul_precision('high')\n", (False, True, False)),
+    "float64": ("model = model.double()\n", (False, False, True)),
+}
+
+
+@pytest.mark.parametrize(("line", "expected"), NAMES.values(), ids=NAMES.keys())
+def test_an_entry_point_tells_which_precisions_anything_it_imports_names(
+    line: str, expected: tuple[bool, bool, bool]
+) -> None:
+    files = {
+        "train.py": PLAIN + f"from engine import train\ntrain()\n{FORWARD}\nloss.backward()\n",
+        "engine.py": "import torch\n\n\ndef train():\n    pass\n\n\ndef unused(model, args):\n"
+        + "".join(f"    {row}\n" for row in (line or "pass\n").splitlines()),
+    }
+    (entry,) = (one for one in analyze(files).entries if one.path.name == "train.py")
+    assert (entry.names_half, entry.names_tf32, entry.names_double) == expected

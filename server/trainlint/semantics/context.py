@@ -68,6 +68,13 @@ class Entry:
     resumes: bool = False
     """Whether a checkpoint is read back: `torch.load` feeding `load_state_dict`."""
     autocast: bool = False
+    names_half: bool = False
+    """Whether anything in the import closure names a precision below float32, or a switch for one; also where models
+    come with a precision of their own."""
+    names_tf32: bool = False
+    """Whether anything in the import closure says what float32 matrix products may be computed in."""
+    names_double: bool = False
+    """Whether anything in the import closure names float64."""
     chooses_device: bool = False
     """Whether something may tell each process which GPU is its own, so that CUDA without a number means that one:
     `torch.cuda.set_device`, a device mesh, CUDA_VISIBLE_DEVICES, a cluster's launcher."""

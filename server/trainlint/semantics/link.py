@@ -108,6 +108,14 @@ _DISTRIBUTES = frozenset(
     ]
 )
 _CHOOSES_DEVICE = frozenset({"set_device", "set_device_idx", "set_device_index"})
+_HALF = frozenset(
+    """
+    GradScaler amp autocast bf16 bfloat16 deepspeed float16 fp16 from_pretrained half mixed_precision precision scaler
+    use_amp
+    """.split()  # noqa: SIM905
+)
+_TF32 = frozenset({"allow_tf32", "fp32_precision", "set_float32_matmul_precision"})
+_DOUBLE = frozenset({"double", "float64", "set_default_dtype"})
 _UNIT_TESTS = frozenset({"pytest", "unittest"})
 """In files that import one of these, functions that are called `test_…` are no training code."""
 _TEXTS = frozenset({"text", "operand"})
@@ -574,6 +582,9 @@ class _Finisher:
             and entry.framework is Framework.PYTORCH
             and self.run.training_places == {Place.HOST}
         )
+        entry.names_half = entry.autocast or not self.run.mentions.isdisjoint(_HALF)
+        entry.names_tf32 = not self.run.mentions.isdisjoint(_TF32)
+        entry.names_double = not self.run.mentions.isdisjoint(_DOUBLE)
         entry.chooses_device = entry.chooses_device or not self.run.mentions.isdisjoint(_CHOOSES_DEVICE)
         if options.distributed in ("true", "false"):
             entry.distributed = Known.YES if options.distributed == "true" else Known.NO
