@@ -58,6 +58,9 @@ LOOPS = {
     "a constructor that draws": ("train(Sampled('train.csv'))", False),
     "what is changed for what it does": ("rows.resample()\n    train(rows)", False),
     "an attribute that another method sets": ("trainer.by_what_changes()", False),
+    "under a condition that holds or not": ("if trainer is not None:\n        train(rows)", True),
+    "under a condition on what is built": ("if loader is None:\n        loader = train(rows)", False),
+    "under a condition on what was built": ("if kept is None:\n        kept = Rows('a')\n        train(kept)", False),
     "under a condition": ("if epoch == warmup:\n        train(rows)", False),
     "an unknown function": ("train(load())", False),
 }
@@ -111,6 +114,10 @@ ITEMS = {
         False,
     ),
     "kept by a cache": ("return kept(self.path)", False),
+    "behind a switch of the constructor": ("if self.path.endswith('.h5'):\n            h5py.File(self.path)", False),
+    "behind a setting of the constructor": ("if self.path != 'rows.h5':\n            h5py.File(self.path)", True),
+    "behind a test of the caller": ("if index not in seen:\n            return read(self.path)", False),
+    "behind a test of the item": ("if index > 3:\n            return read(self.path)", False),
 }
 
 

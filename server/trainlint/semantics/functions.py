@@ -162,6 +162,7 @@ def _frame_for(frame: Frame, function: Function, bound: dict[str, Value], where:
         evaluating_from=frame.evaluating_from,
         function=function,
         loop_base=len(where.loops),
+        guard_base=len(where.guards),
     )
     if isinstance(define, code.Define):
         inner.backpropagated = frame.run.backpropagated(inner.module, define.body)

@@ -46,9 +46,23 @@ def same(frame: Frame, node: code.Expression) -> bool:
 
 
 def _conditional(frame: Frame) -> bool:
-    """Whether a condition inside the repetition decides whether the code runs: it may do so once only."""
-    where = frame.where
-    return any(guard.depth >= len(where.loops) for guard in where.guards)
+    """Whether a condition inside the repetition, which may turn out differently each time, decides whether the code
+    runs: it may do so once only."""
+    holder, open_loops = frame, len(frame.where.loops)
+    for index, guard in reversed(list(enumerate(frame.where.guards))):
+        while index < holder.guard_base and holder.caller is not None:
+            holder = holder.caller
+        if guard.depth >= open_loops and not _decided_once(holder, guard.test):
+            return True
+    return False
+
+
+def _decided_once(frame: Frame, test: Any) -> bool:
+    """Whether a condition is true each time or never: nothing in it is bound meanwhile, not even to the same."""
+    if isinstance(test, str) or not _same(frame, test, _DEEPEST):
+        return False
+    bound = frame.run.nodes.bindings(frame.open_loops[-1]) if frame.open_loops else {}
+    return not any(dotted(item) in bound for item in code.walk(test) if isinstance(item, code.Name | code.Attribute))
 
 
 def _same(frame: Frame, node: Any, depth: int) -> bool:

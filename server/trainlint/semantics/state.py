@@ -249,6 +249,8 @@ class Frame:
     caller: Frame | None = None
     called_at: code.Place | None = None
     """The call, in the caller's function, that entered this frame."""
+    guard_base: int = 0
+    """Number of guards that were in force when the function was entered."""
     called_by: code.Call | None = None
     """The same, as it is written; None where a library calls, or nobody."""
     open_loops: list[code.For | code.While] = field(default_factory=list)
