@@ -468,6 +468,9 @@ RANKS = (
 )
 
 SHARES = (
+    Case("TL313", "hidden communication", measured(shares={"communication_exposed": 0.01}), REFUTED),
+    Case("TL313", "exposed communication of any kind", measured(shares={"communication_exposed": 0.3}), INCONCLUSIVE),
+    Case("TL313", "no trace", measured(), INCONCLUSIVE),
     Case("TL301", "replicating takes 30 % of the step", measured(data_parallel_share=0.3), CONFIRMED),
     Case("TL301", "replicating takes next to nothing", measured(data_parallel_share=0.001), REFUTED),
     Case("TL301", "no sample of DataParallel's work", measured(), INCONCLUSIVE),
