@@ -832,3 +832,45 @@ loader = DataLoader(Table("table.csv", elsewhere()))
     found = analyze({"train.py": HEAD + making + TAIL}).frame_accesses
     assert [(one.how, one.proved) for one in found] == expected
     assert all(one.context.for_each_item for one in found)
+
+
+OPENED = {
+    "by the index": ("x = torch.load(self.paths[index])", True),
+    "by a name made of the index": ("x = torch.load(f'{index}.pt')", True),
+    "by what was looked up before": ("path, _ = self.paths[index]\n        x = torch.load(path)", True),
+    "in a helper": ("x = self.read(self.paths[index])", True),
+    "the same for all": ("x = torch.load(self.paths)", False),
+    "bytes that were read": ("x = torch.load(io.BytesIO(self.paths[index]))", False),
+    "a file that was opened": (
+        "with open(self.paths[index], 'rb') as opened:\n            x = torch.load(opened)",
+        False,
+    ),
+    "kept": ("if index not in self.kept:\n            self.kept[index] = torch.load(self.paths[index])", False),
+}
+
+
+@pytest.mark.parametrize(("statements", "varies"), OPENED.values(), ids=OPENED.keys())
+def test_whether_a_file_is_opened_by_the_index_of_the_item(statements: str, varies: bool) -> None:
+    making = f"""
+import io
+
+
+class Files(Dataset):
+    def __init__(self, paths):
+        self.paths, self.kept = paths, {{}}
+
+    def __len__(self):
+        return 3
+
+    def read(self, path):
+        return torch.load(path)
+
+    def __getitem__(self, index):
+        {statements}
+        return 0
+
+
+loader = DataLoader(Files(elsewhere()))
+"""
+    (call,) = analyze({"train.py": HEAD + making + TAIL}).calls_of("torch.load")
+    assert call.varies_by_item is varies

@@ -770,7 +770,7 @@ FILE_READERS = re.compile(
     r"^(open|h5py\.File|lmdb\.open|sqlite3\.connect|zipfile\.ZipFile|tarfile\.open|netCDF4\.Dataset|xarray\.open_dataset"
     r"|pandas\.(read_(csv|table|json|parquet|pickle|excel|feather|hdf|sql)|HDFStore)|pyarrow\.(parquet|csv|feather)\.read_table"
     r"|numpy\.(load|loadtxt|genfromtxt)|torch\.load|safetensors\.torch\.load_file|scipy\.io\.loadmat|PIL\.Image\.open"
-    r"|cv2\.imread|nibabel\.load|soundfile\.read|torchaudio\.load|librosa\.load)$"
+    r"|cv2\.imread|torchvision\.io\.(read_image|read_file|decode_image)|nibabel\.load|soundfile\.read|torchaudio\.load|librosa\.load)$"
 )
 """Functions and classes of libraries that open a file by its name, most of which read it at once."""
 OBJECT_MAKERS = re.compile(

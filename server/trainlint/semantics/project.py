@@ -95,6 +95,8 @@ class Call:
     same_each_time: bool = False
     """Of what is asked of a file or makes a costly object, for each item of a dataset: whether it is passed the same
     each time."""
+    varies_by_item: bool = False
+    """Likewise, whether what it is passed follows from which item is asked for, and its result is not kept."""
     numpy: str = ""
     """What numpy is called where the call stands; empty where it has neither of its usual names."""
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from trainlint.semantics import classes, code, expressions
 from trainlint.semantics.state import Frame, Role
-from trainlint.semantics.text import dotted
+from trainlint.semantics.text import called_name, dotted
 from trainlint.semantics.values import Class, Const, Function, Host, Instance, Method, Option, Reference, Value
 
 _DEEPEST = 5
@@ -43,6 +43,44 @@ def same_call(frame: Frame, node: code.Call) -> bool:
 def same(frame: Frame, node: code.Expression) -> bool:
     """Whether an expression has the same value each time it is evaluated."""
     return _same(frame, node, _DEEPEST)
+
+
+def by_item(frame: Frame, node: code.Call) -> bool:
+    """Whether the name that a call is passed first follows from the index of the item that a dataset is asked for."""
+    first = node.arguments[0].value if node.arguments else None
+    return first is not None and _by_item(frame, first, _DEEPEST) and not _is_content(frame, first, _DEEPEST)
+
+
+_CONTENT = frozenset({"BytesIO", "StringIO", "open", "extractfile", "read", "get", "urlopen", "tobytes", "b64decode"})
+"""Calls that give the content of a file, or something to read it from, rather than its name."""
+
+
+def _is_content(frame: Frame, node: code.Expression, depth: int) -> bool:
+    if any(isinstance(item, code.Call) and called_name(item.function) in _CONTENT for item in code.walk(node)):
+        return True
+    bound = _bindings_of(frame)
+    names = {item.id for item in code.walk(node) if isinstance(item, code.Name)} & bound.keys()
+    values = [value for name in names for value in bound[name] if value is not None]
+    return depth > 0 and any(_is_content(frame, value, depth - 1) for value in values)
+
+
+def _by_item(frame: Frame, node: code.Expression, depth: int) -> bool:
+    function = frame.function
+    if depth < 0 or function is None:
+        return False
+    parameters = [parameter.name for parameter in function.define.parameters]
+    bound = _bindings_of(frame)
+    for name in {item.id for item in code.walk(node) if isinstance(item, code.Name)}:
+        if name in parameters[1:] and function.qualname.endswith("__getitem__"):
+            return True
+        if name in bound:
+            if any(value is not None and _by_item(frame, value, depth - 1) for value in bound[name]):
+                return True
+        elif name in parameters and frame.caller is not None:
+            passed = _passed(frame, name, parameters)
+            if passed is not None and _by_item(frame.caller, passed.value, depth - 1):
+                return True
+    return False
 
 
 def _conditional(frame: Frame) -> bool:
@@ -146,16 +184,24 @@ def _same_parameter(frame: Frame, name: str, parameters: list[str], depth: int) 
         return True
     if frame.caller is None or frame.called_by is None:
         return not frame.where.loops and frame.where.root.role not in _REPEATED
-    bound_first = function.owner is not None and isinstance(frame.called_by.function, code.Attribute)
-    position = parameters.index(name) - (1 if bound_first else 0)
-    arguments = frame.called_by.arguments
-    if any(argument.star for argument in arguments):
+    if any(argument.star for argument in frame.called_by.arguments):
         return False
-    passed = next((one for one in arguments if one.keyword == name), None)
-    positional = [one for one in arguments if one.keyword is None]
+    passed = _passed(frame, name, parameters)
+    return passed is None or _same(frame.caller, passed.value, depth - 1)
+
+
+def _passed(frame: Frame, name: str, parameters: list[str]) -> code.Argument | None:
+    """What the call of a function passes for a parameter; None where that is not written in it."""
+    function, call = frame.function, frame.called_by
+    if function is None or call is None:
+        return None
+    bound_first = function.owner is not None and isinstance(call.function, code.Attribute)
+    position = parameters.index(name) - (1 if bound_first else 0)
+    passed = next((one for one in call.arguments if one.keyword == name), None)
+    positional = [one for one in call.arguments if one.keyword is None]
     if passed is None and 0 <= position < len(positional):
         passed = positional[position]
-    return passed is None or _same(frame.caller, passed.value, depth - 1)
+    return passed
 
 
 def _holder(frame: Frame, name: str) -> Frame | None:
