@@ -505,6 +505,31 @@ COMPILATIONS = (
     Case("TL123", "compilations that were not counted", measured(loaders=EPOCH_TURNED), INCONCLUSIVE),
 )
 
+LOADERS_BY_COUNT = (
+    Case("TL106", "workers that start for half a second", measured(loaders=EPOCH_TURNED), CONFIRMED),
+    Case(
+        "TL106",
+        "workers that start at once",
+        measured(loaders=(LoaderEvidence(0.1, 4, epoch_start_s=0.001, steps_per_epoch=1000),)),
+        REFUTED,
+    ),
+    Case(
+        "TL106", "a run without workers", measured(loaders=(LoaderEvidence(0.1, 0, epoch_start_s=0.5),)), NOT_EXERCISED
+    ),
+    Case("TL107", "a run with a few workers", measured(loaders=(LoaderEvidence(0.1, 8),)), REFUTED),
+    Case("TL107", "a run with all of them", measured(loaders=(LoaderEvidence(0.1, 256),)), INCONCLUSIVE),
+    Case("TL107", "a loader that was made nowhere", measured(ran=DID_NOT_RUN), NOT_EXERCISED),
+    Case("TL114", "a run without workers", measured(loaders=(LoaderEvidence(0.1, 0),)), REFUTED),
+    Case("TL114", "a run with workers", measured(loaders=(LoaderEvidence(0.1, 4),)), INCONCLUSIVE),
+    Case(
+        "TL114",
+        "several loaders, none of which is known to be this one",
+        measured(loaders=(LoaderEvidence(0.1, 0), LoaderEvidence(0.1, 4))),
+        INCONCLUSIVE,
+    ),
+    Case("TL114", "a loader that was made nowhere", measured(ran=DID_NOT_RUN), NOT_EXERCISED),
+)
+
 SAVES_AND_COLLECTIONS = (
     Case("TL207", "a collection of 3 % of the step", measured(calls={FIRST: TimedCalls(1.0, 0.003)}), CONFIRMED),
     Case("TL207", "a collection of 0.1 % of the step", measured(calls={FIRST: TimedCalls(1.0, 1e-4)}), REFUTED),
@@ -515,6 +540,7 @@ SAVES_AND_COLLECTIONS = (
 
 CASES = (
     *COMPILATIONS,
+    *LOADERS_BY_COUNT,
     *SAVES_AND_COLLECTIONS,
     *STACK_SAMPLES,
     *TIMED_CALLS,
