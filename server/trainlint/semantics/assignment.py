@@ -100,6 +100,8 @@ def assign_attribute(frame: Frame, base: Value, name: str, value: Value, node: c
         base.module.variables[name] = value
     elif isinstance(base, Reference):
         entry_facts.set_attribute(frame, base, name)
+        if node is not None and base.name.startswith("torch.backends."):
+            entry_facts.record_setting(frame, node, f"{base.name}.{name}", value)
     elif isinstance(base, Class):
         base.members[name] = value
     elif isinstance(base, Option):

@@ -68,6 +68,8 @@ class Entry:
     resumes: bool = False
     """Whether a checkpoint is read back: `torch.load` feeding `load_state_dict`."""
     autocast: bool = False
+    names_convolutions: bool = False
+    """Whether anything in the import closure names a convolution of torch."""
     names_half: bool = False
     """Whether anything in the import closure names a precision below float32, or a switch for one; also where models
     come with a precision of their own."""

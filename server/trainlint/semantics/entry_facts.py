@@ -53,7 +53,7 @@ def note_environment_read(frame: Frame, key: Value) -> None:
 
 
 def record_setting(frame: Frame, node: code.Attribute, name: str, value: Value) -> None:
-    """`config.name = value`."""
+    """`config.name = value`, `torch.backends.cudnn.benchmark = value`."""
     frame.run.record(ConfigurationSetting, frame, name, site=frame.site(node.at), name=name, value=value)
 
 

@@ -231,6 +231,7 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "torch.save": ("obj", "f"),
     "torch.load": ("f", "map_location", "pickle_module"),
     "torch.distributed.fsdp.CPUOffload": ("offload_params",),
+    "torch.use_deterministic_algorithms": ("mode",),
     "torch.nn.utils.clip_grad_norm_": ("parameters", "max_norm", "norm_type", "error_if_nonfinite", "foreach"),
     "gc.collect": ("generation",),
     "torch.utils.checkpoint.checkpoint_sequential": ("functions", "segments", "input", "use_reentrant"),

@@ -108,6 +108,7 @@ _DISTRIBUTES = frozenset(
     ]
 )
 _CHOOSES_DEVICE = frozenset({"set_device", "set_device_idx", "set_device_index"})
+_CONVOLUTIONS = frozenset({"Conv1d", "Conv2d", "Conv3d"})
 _HALF = frozenset(
     """
     GradScaler amp autocast bf16 bfloat16 deepspeed float16 fp16 from_pretrained half mixed_precision precision scaler
@@ -582,6 +583,7 @@ class _Finisher:
             and entry.framework is Framework.PYTORCH
             and self.run.training_places == {Place.HOST}
         )
+        entry.names_convolutions = not self.run.mentions.isdisjoint(_CONVOLUTIONS)
         entry.names_half = entry.autocast or not self.run.mentions.isdisjoint(_HALF)
         entry.names_tf32 = not self.run.mentions.isdisjoint(_TF32)
         entry.names_double = not self.run.mentions.isdisjoint(_DOUBLE)

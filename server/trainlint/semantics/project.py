@@ -464,7 +464,8 @@ class Trainer:
 
 @immutable
 class ConfigurationSetting:
-    """`config.name = value`: a field of a configuration that is set after it was made."""
+    """`config.name = value`: a field of a configuration that is set after it was made; also a switch of
+    `torch.backends`, whose name is then its full path."""
 
     site: Site
     name: str
