@@ -60,8 +60,31 @@ def _is_content(frame: Frame, node: code.Expression, depth: int) -> bool:
         return True
     bound = _bindings_of(frame)
     names = {item.id for item in code.walk(node) if isinstance(item, code.Name)} & bound.keys()
-    values = [value for name in names for value in bound[name] if value is not None]
+    values = [value for name in names for value in _assigned(frame, name)]
     return depth > 0 and any(_is_content(frame, value, depth - 1) for value in values)
+
+
+def _assigned(frame: Frame, name: str) -> Iterator[code.Expression]:
+    """What a name, or a pattern of names that it is one of, is bound to in the function of a frame."""
+    function = frame.function
+    if function is None or not isinstance(function.define, code.Define):
+        return
+    for item in code.walk(frame.run.body(function.module, function.define.body)):
+        if isinstance(item, code.Assign) and item.value is not None:
+            targets = item.targets
+        elif isinstance(item, code.WithItem) and item.target is not None:
+            targets = (item.target,)
+        else:
+            continue
+        if any(_binds(target, name) for target in targets):
+            yield item.value
+
+
+def _binds(target: code.Expression, name: str) -> bool:
+    """Whether an assignment to a target binds a plain name."""
+    if isinstance(target, code.Sequence):
+        return any(_binds(one, name) for one in target.items)
+    return isinstance(target, code.Name) and target.id == name
 
 
 def _by_item(frame: Frame, node: code.Expression, depth: int) -> bool:
@@ -74,7 +97,7 @@ def _by_item(frame: Frame, node: code.Expression, depth: int) -> bool:
         if name in parameters[1:] and function.qualname.endswith("__getitem__"):
             return True
         if name in bound:
-            if any(value is not None and _by_item(frame, value, depth - 1) for value in bound[name]):
+            if any(_by_item(frame, value, depth - 1) for value in _assigned(frame, name)):
                 return True
         elif name in parameters and frame.caller is not None:
             passed = _passed(frame, name, parameters)
