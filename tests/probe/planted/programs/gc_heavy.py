@@ -34,7 +34,7 @@ def main():
             optimizer.step()
             truth.mark("step")
             with truth.watch("collect"):
-                gc.collect()
+                gc.collect()  # expect: TL207
         print(f"epoch {epoch}: loss {loss.item():.4f}, {len(index)} pictures known")
 
 
