@@ -87,6 +87,10 @@ class Entry:
     that it must hold zeros rather than be None."""
     wants_fixed_shapes: bool = False
     """Whether batches of one shape pay: `torch.compile` without `dynamic=True`, CUDA graphs, XLA (TPU)."""
+    captures_scalars: bool = False
+    """Whether `torch.compile` is told to keep reads of numbers in its graphs."""
+    captures_shapes: bool = False
+    """Whether `torch.compile` is told to keep results in its graphs whose size depends on values."""
     chooses_start_method: bool = False
     """Whether the program says how processes start, so that workers may not be forked."""
     conditional_forwards: tuple[Known, ...] = ()
@@ -114,6 +118,8 @@ class Context:
     `__iter__` over all items."""
     forked: Known = Known.UNKNOWN
     """Whether it runs in workers that a loader forks: a dataset's items, a collate function, a `worker_init_fn`."""
+    compiled: bool = False
+    """Whether `torch.compile` traces the function or the model that it stands in."""
     counter: str = ""
     """Name, visible at the expression, that counts the steps of `loop`: `i` of `for i, batch in enumerate(loader)`,
     or a variable that each step raises by one. Empty where there is none."""

@@ -42,6 +42,7 @@ def context_of(where: Where, entry: Entry, nodes: NodeFacts) -> Context:
         for_each_item=where.root.role in (Role.SAMPLE, Role.COLLATE)
         and (bool(where.loops) or not where.root.whole_pass),
         forked=where.root.workers,
+        compiled=where.compiled,
         counter=_counter(where, step),
     )
 

@@ -25,6 +25,9 @@ def note_log_level(frame: Frame, given: Given, node: code.Call | None) -> None:
 
 def set_attribute(frame: Frame, base: Reference, name: str) -> None:
     """`library.name = …`: a print that is replaced may keep the other ranks quiet."""
+    if base.name == "torch._dynamo.config":
+        frame.run.entry.captures_scalars |= name == "capture_scalar_outputs"
+        frame.run.entry.captures_shapes |= name == "capture_dynamic_output_shape_ops"
     if base.name in ("builtins", "__builtin__") and name == "print":
         frame.run.entry.rank_aware_print = True
 

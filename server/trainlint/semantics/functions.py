@@ -126,6 +126,7 @@ def _enter(frame: Frame, function: Function, node: code.Call | None) -> Where:
     where = frame.where
     called_at = (frame.row, node.at) if node is not None else NOWHERE
     grad = where.grad
+    compiled = where.compiled
     added: list[Standing] = []
     for decorator in function.decorators:
         if is_reference(decorator, *library.NO_GRADS) or (
@@ -138,8 +139,19 @@ def _enter(frame: Frame, function: Function, node: code.Call | None) -> Where:
             added.append(Standing(GuardKind.FIRST, "a cached function", len(where.loops)))
         elif isinstance(decorator, Reference | Function) and naming.MAIN_PROCESS.search(_name_of(decorator)):
             added.append(Standing(GuardKind.RANK, _name_of(decorator), len(where.loops)))
+        if is_reference(decorator, "torch.compile") or (
+            isinstance(decorator, Object) and decorator.origin == "torch.compile"
+        ):
+            compiled = True
+        elif is_reference(decorator, *_UNTRACED):
+            compiled = False
     name = f"{function.module.name}.{function.qualname}"
-    return replace(where, grad=grad, guards=where.guards + tuple(added), calls=(*where.calls, (name, called_at)))
+    calls = (*where.calls, (name, called_at))
+    return replace(where, grad=grad, guards=where.guards + tuple(added), calls=calls, compiled=compiled)
+
+
+_UNTRACED = ("torch.compiler.disable", "torch._dynamo.disable", "torch._dynamo.decorators.disable")
+"""Decorators that keep a function out of what `torch.compile` traces."""
 
 
 def _name_of(value: Reference | Function) -> str:
@@ -199,6 +211,7 @@ def _memo_key(where: Where) -> tuple[object, ...]:
         where.grad,
         where.root,
         where.no_sync,
+        where.compiled,
     )
 
 

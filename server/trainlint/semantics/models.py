@@ -129,7 +129,10 @@ def call_module(frame: Frame, module: Instance, given: Given, node: code.Call | 
     if not isinstance(forward, Function) or not _worth_following(frame, module):
         number = naming.LOSS.search(module.cls.define.name.lower())
         return tensors.call_module_value(frame, Place.UNKNOWN if number else module.place, True, values, number=number)
+    outer = frame.where
+    frame.where = replace(outer, compiled=True) if module.compiled else outer
     result = functions.call_function(frame, forward, replace(given, positional=[module, *given.positional]), node)
+    frame.where = outer
     return placed(frame, result, module.place, values)
 
 
@@ -315,6 +318,8 @@ def wrapper_method(frame: Frame, receiver: Object, name: str, given: Given, node
 def _note_compilation(frame: Frame, model: Value, name: str, given: Given, node: code.Call | None) -> None:
     """`model.compile()` compiles a model in place, with the arguments of `torch.compile`."""
     if name == "compile":
+        if isinstance(model, Instance):
+            model.compiled = True
         records.record_call(frame, "torch.nn.Module.compile", given, node, model)
         if given.keywords.get("dynamic") != Const(True):
             frame.run.entry.wants_fixed_shapes = True

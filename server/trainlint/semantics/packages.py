@@ -27,6 +27,7 @@ from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import Arguments, FileLoad, ReportKind, SyncKind
 from trainlint.semantics.state import Frame
+from trainlint.semantics.text import dotted
 from trainlint.semantics.values import (
     ARRAY,
     FRAME,
@@ -292,7 +293,17 @@ def _first_argument(frame: Frame, given: Given, node: code.Call | None) -> Value
 def _compile(frame: Frame, given: Given, node: code.Call | None) -> Value:
     if given.keywords.get("dynamic") != Const(True):
         frame.run.entry.wants_fixed_shapes = True
-    return given.positional[0] if given.positional else Object(object_types.DECORATOR)
+    if "disable" in given.keywords or not given.complete:
+        return given.positional[0] if given.positional else Object(object_types.DECORATOR)
+    decorator = Object(object_types.DECORATOR, origin="torch.compile")
+    if not given.positional:
+        return decorator
+    target = given.positional[0]
+    written = node.arguments[0].value if node is not None and node.arguments else None
+    # a model stays what it is: where its own name is bound to the result, its calls are those of the compiled one
+    if isinstance(target, Instance) and written is not None and dotted(written) in frame.rebinding:
+        target.compiled = True
+    return functions.decorated(decorator, target)
 
 
 def _wants_fixed_shapes(frame: Frame) -> Value:

@@ -172,6 +172,8 @@ class Where:
     """dtype of the autocast in effect, or "on"; empty without one."""
     managers: tuple[Site, ...] = ()
     """The context managers in force, outermost first, each by the place of the expression that a `with` enters."""
+    compiled: bool = False
+    """Whether `torch.compile` traces what runs."""
 
     def guarded(self, *standing: Standing) -> Where:
         """The same circumstances under further guards."""
@@ -185,6 +187,7 @@ class Where:
             self.gradients_asked,
             self.autocast,
             self.managers,
+            self.compiled,
         )
 
     def guard_key(self) -> tuple[tuple[GuardKind, int], ...]:

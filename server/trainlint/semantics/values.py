@@ -217,6 +217,8 @@ class Instance:
     """For a model: whether it was told that nothing in it requires gradients."""
     sampler: Value | None = None
     """What it hands a loader, if its class derives from a sampler of a library."""
+    compiled: bool = False
+    """For a model: whether its calls are traced by `torch.compile`."""
     construct: Callable[[], None] | None = field(default=None, repr=False)
     """Runs the constructor, which for a model waits until code of its class does."""
 
