@@ -7,7 +7,7 @@ from trainlint.fixes.recipe import Applicability, Fix
 from trainlint.lint.finding import Family, Finding, Severity
 from trainlint.lint.rule import Rule, invalid, quote, valid
 from trainlint.semantics.project import Call, Context, Guard, Project, Report
-from trainlint.semantics.vocabulary import GuardKind
+from trainlint.semantics.vocabulary import Confidence, GuardKind
 
 SIDES = (GuardKind.RANK, GuardKind.OTHER_RANKS)
 LIGHTNING_LOGS = ("pytorch_lightning.LightningModule.log", "pytorch_lightning.LightningModule.log_dict")
@@ -19,6 +19,8 @@ RANK_OF_A_PART = re.compile(
 """A rank among some of the processes, such as those that share a model: it may be 0 on all of them."""
 TURN = re.compile(r"[\w)\]]\s*[!=]=\s*[a-z_]", re.IGNORECASE)
 """A rank held against a variable, `rank == turn`: in a loop over all ranks, each of them passes once."""
+FEATURE = re.compile(r"fsdp|deepspeed|zero_?[123]\b", re.IGNORECASE)
+"""A way to train that a program has among others: code under its test belongs to some of its runs only."""
 LITERAL_FIRST = re.compile(r"\b-?\d+\s*[!=]=")
 
 
@@ -37,7 +39,8 @@ class RankGuardedCollective(Rule):
 
     ## When it is fine
     Both sides of the condition call it, as in "the first rank downloads, the others wait"; a `group=` that holds just
-    these ranks; ranks of a part of the processes, such as tensor parallel ones.
+    these ranks; ranks of a part of the processes, such as tensor parallel ones. The finding has low confidence where a
+    switch stands inside the condition on the rank, since it may be off there.
 
     ## Example
     ```python
@@ -353,6 +356,42 @@ class RankGuardedCollective(Rule):
         ),
         valid(
             """
+            import argparse
+
+            import torch.distributed as dist
+
+            from zero_shot import accuracy
+
+
+            def evaluate(model, args):
+                if dist.get_rank() != 0:
+                    return None
+                return accuracy(model, args)
+
+
+            parser = argparse.ArgumentParser()
+            parser.add_argument("--fsdp", action="store_true")
+            args = parser.parse_args()
+            dist.init_process_group("nccl")
+            for epoch in range(3):
+                evaluate(None, args)
+            """,
+            because="the switch around it may be off in programs that evaluate on one rank",
+            others={
+                "zero_shot.py": """
+                import torch
+                import torch.distributed as dist
+
+
+                def accuracy(model, args):
+                    if args.fsdp:
+                        dist.broadcast(torch.zeros(1).cuda(), src=0)
+                    return 0.5
+                """
+            },
+        ),
+        valid(
+            """
             import os
 
             import torch.distributed as dist
@@ -406,8 +445,9 @@ class RankGuardedCollective(Rule):
         if guard is not None:
             yield self.finding(
                 subject,
-                f"{quote(subject.text)} waits for all ranks, but only those that pass {quote(guard.text)} get there",
+                f"{quote(subject.text)} waits for all ranks, and {quote(guard.text)} keeps some of them away",
                 help="Let all ranks run it, or give both sides of the condition the same collective",
+                confidence=Confidence.LOW if _may_be_off(subject.context, guard) else Confidence.HIGH,
             )
 
     def fix(self, finding: Finding) -> Fix | None:
@@ -425,6 +465,12 @@ def _rank_guard(context: Context) -> Guard | None:
 def _tells_ranks_apart(condition: str) -> bool:
     turn = TURN.search(condition) is not None and LITERAL_FIRST.search(condition) is None
     return not turn and RANK_OF_A_PART.search(condition) is None
+
+
+def _may_be_off(context: Context, rank_guard: Guard) -> bool:
+    """Whether a switch stands inside the condition on the rank, which may be off wherever one side alone gets there."""
+    inside = context.guards[context.guards.index(rank_guard) + 1 :]
+    return any(guard.kind is GuardKind.FLAG or FEATURE.search(guard.text) for guard in inside)
 
 
 def _sides(context: Context) -> tuple[GuardKind, ...]:
