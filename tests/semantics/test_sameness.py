@@ -21,6 +21,10 @@ class Sampled(Dataset):
     def __init__(self, path):
         self.rows = random.sample(open(path).readlines(), 100)
 
+class Listed(Dataset):
+    def __init__(self, path):
+        self.rows = open(path).readlines()
+
 class Trainer:
     def __init__(self, rows, lazily):
         self.rows, self.lazily = rows, lazily
@@ -56,6 +60,9 @@ LOOPS = {
     "bound to what the epoch chooses": ("dataset = parts[epoch]\n    train(dataset)", False),
     "a part that is drawn anew": ("train(Subset(rows, random.sample(range(9), 3)))", False),
     "a constructor that draws": ("train(Sampled('train.csv'))", False),
+    "a constructor that reads what may be written meanwhile": ("train(Listed('train.csv'))", False),
+    "what is given to be filled": ("collect(model, rows)\n    train(rows)", False),
+    "what is given to be evaluated": ("evaluate(model, rows)\n    train(rows)", True),
     "what is changed for what it does": ("rows.resample()\n    train(rows)", False),
     "an attribute that another method sets": ("trainer.by_what_changes()", False),
     "under a condition that holds or not": ("if trainer is not None:\n        train(rows)", True),

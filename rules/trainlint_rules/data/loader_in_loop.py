@@ -30,8 +30,9 @@ class LoaderInLoop(Rule):
     Built at every step, a loader never gets to prefetch at all. What a dataset reads in its constructor is read again.
 
     ## When it is fine
-    Once per stage, fold or task, or where the dataset, the sampler or the batch size differ from epoch to epoch.
-    Without workers, building a loader in each epoch costs next to nothing, and is not reported.
+    Once per stage, fold or task, or where the dataset, the sampler or the batch size differ from epoch to epoch. A
+    dataset whose constructor reads files may differ as well, since others may have written them. Without workers,
+    building a loader in each epoch costs next to nothing, and is not reported.
 
     ## Example
     ```python
@@ -121,31 +122,22 @@ class LoaderInLoop(Rule):
             """
             import torch
             from torch import nn
-            from torch.utils.data import DataLoader, Dataset
+            from torch.utils.data import DataLoader
+            from torchvision import datasets, transforms
 
-
-            class Pairs(Dataset):
-                def __init__(self, path):
-                    self.rows = open(path).readlines()
-
-                def __len__(self):
-                    return len(self.rows)
-
-                def __getitem__(self, index):
-                    return torch.tensor([float(number) for number in self.rows[index].split(",")])
-
-
-            model = nn.Linear(32, 1).cuda()
+            model = nn.Sequential(nn.Flatten(), nn.LazyLinear(10)).cuda()
             optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
             for epoch in range(10):
-                dataset = Pairs("train.csv")
-                for rows in DataLoader(dataset, batch_size=64, num_workers=4, persistent_workers=True):  # expect: TL106
-                    loss = model(rows.cuda()).square().mean()
+                dataset = datasets.ImageFolder("train", transform=transforms.ToTensor())
+                for images, labels in DataLoader(  # expect: TL106
+                    dataset, batch_size=64, shuffle=True, num_workers=4, persistent_workers=True
+                ):
+                    loss = nn.functional.cross_entropy(model(images.cuda()), labels.cuda())
                     optimizer.zero_grad()
                     loss.backward()
                     optimizer.step()
             """,
-            because="the dataset is read again as well, and the workers cannot persist",
+            because="the folder is listed again as well, and the workers cannot persist",
         ),
         invalid(
             """
@@ -315,6 +307,38 @@ class LoaderInLoop(Rule):
                     optimizer.step()
             """,
             because="built in the first epoch only",
+        ),
+        valid(
+            """
+            import torch
+            from torch import nn
+            from torch.utils.data import DataLoader, Dataset
+
+            from games import play
+
+
+            class Positions(Dataset):
+                def __init__(self, path):
+                    self.rows = torch.load(path)
+
+                def __len__(self):
+                    return len(self.rows)
+
+                def __getitem__(self, index):
+                    return self.rows[index]
+
+
+            model = nn.Linear(64, 1).cuda()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for epoch in range(10):
+                play(model, to="positions.pt")
+                for positions in DataLoader(Positions("positions.pt"), batch_size=64, shuffle=True, num_workers=2):
+                    loss = model(positions.cuda()).square().mean()
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+            """,
+            because="the file that the dataset reads is written anew before each epoch",
         ),
         valid(
             """

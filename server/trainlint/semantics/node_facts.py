@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from trainlint.semantics import code
 from trainlint.semantics.flows import flows, resets
-from trainlint.semantics.text import describe, dotted
+from trainlint.semantics.text import called_name, describe, dotted
 
 _T = TypeVar("_T")
 
@@ -85,10 +86,20 @@ def _bound_by(item: Any) -> list[tuple[code.Expression, code.Expression | None]]
     if isinstance(item, code.Delete):
         return [(target, None) for target in item.targets]
     if isinstance(item, code.Evaluate) and isinstance(item.value, code.Call):
-        # a method that is called for what it does, such as `names.append(name)`
-        changed = code.receiver_of(item.value)
-        return [(changed, None)] if changed is not None else []
+        # a method that is called for what it does, `names.append(name)`, and what `random.shuffle(names)` is given
+        call = item.value
+        receiver = code.receiver_of(call)
+        given = [argument.value for argument in call.arguments] if _FILLING.search(called_name(call.function)) else []
+        return [(changed, None) for changed in (receiver, *given) if changed is not None]
     return []
+
+
+_FILLING = re.compile(
+    r"shuffle|sample|append|extend|update|add|push|store|fill|collect|gather|generate|rollout|play|refresh|relabel|write|save|dump"
+    r"|prepare|preprocess|build|make|download|mine",
+    re.IGNORECASE,
+)
+"""How functions are called that change what they are given, or what a path that they are given leads to."""
 
 
 def _names_in(target: code.Expression) -> list[str]:

@@ -30,8 +30,12 @@ _STEADY = re.compile(
 """Functions of libraries that make the same of the same."""
 _STEADY_METHODS = frozenset({"format", "join", "joinpath", "lower", "upper", "strip", "replace", "with_suffix", "get"})
 """Methods of text, paths and options that do."""
-_CHANGING = re.compile(r'"(?:\w*rand\w*|\w*shuffle\w*|\w*sampl\w*|choices?|perm\w*|time|now|today|uuid\w*|next|input)"')
-"""Names in a constructor, as it is stored, by which two objects that are made of the same may differ."""
+_CHANGING = re.compile(
+    r'"(?:\w*rand\w*|\w*shuffle\w*|\w*sampl\w*|choices?|perm\w*|time|now|today|uuid\w*|next|input'
+    r'|open|\w*load\w*|\w*read\w*|listdir|scandir|walk|i?glob|rglob|iterdir|fetch\w*|query)"'
+)
+"""Names in a constructor, as it is stored, by which two objects that are made of the same may differ: it draws, or it
+reads what others may have written meanwhile."""
 _CONSTRUCTORS = frozenset({"__init__", "__new__", "__post_init__"})
 
 
