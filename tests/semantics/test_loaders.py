@@ -874,3 +874,40 @@ loader = DataLoader(Files(elsewhere()))
 """
     (call,) = analyze({"train.py": HEAD + making + TAIL}).calls_of("torch.load")
     assert call.varies_by_item is varies
+
+
+HELD = {
+    "dictionaries of a file": ("self.rows = json.load(open(path))", ("rows",)),
+    "lines": ("self.rows = open(path).readlines()", ("rows",)),
+    "rows of a table": ("self.rows = list(csv.DictReader(open(path)))", ("rows",)),
+    "text that is appended": ("self.rows = []\n        for line in open(path): self.rows.append('a')", ("rows",)),
+    "tensors": ("self.rows = [torch.zeros(3) for _ in range(9)]", ()),
+    "an array": ("self.rows = np.load(path)", ()),
+    "a few": ("self.rows = ['a', 'b']", ()),
+    "nobody knows what": ("self.rows = elsewhere(path)", ()),
+    "objects that no index asks for": ("self.other = json.load(open(path))\n        self.rows = torch.zeros(3)", ()),
+}
+
+
+@pytest.mark.parametrize(("statements", "expected"), HELD.values(), ids=HELD.keys())
+def test_lists_of_objects_that_items_are_looked_up_in(statements: str, expected: tuple[str, ...]) -> None:
+    making = f"""
+import csv
+import json
+import numpy as np
+
+
+class Rows(Dataset):
+    def __init__(self, path):
+        {statements}
+
+    def __len__(self):
+        return 9
+
+    def __getitem__(self, index):
+        return self.rows[index]
+
+
+loader = DataLoader(Rows("rows"), num_workers=2)
+"""
+    assert one_loader(making).object_lists == expected

@@ -7,6 +7,7 @@ from trainlint.semantics import (
     code,
     frameworks,
     library,
+    object_lists,
     object_types,
     records,
     repetition,
@@ -54,6 +55,8 @@ def make_loader(frame: Frame, given: Given, node: code.Call | None, name: str, *
     dataset = arguments.value("dataset") or UNKNOWN
     loader.dataset = dataset
     loader.dataset_kind, loader.works_per_item = dataset_facts(frame, dataset)
+    if loader.dataset_kind is DatasetKind.MAP:
+        loader.object_lists = object_lists.object_lists(frame, dataset)
     if loader.dataset_kind is DatasetKind.ITERABLE:
         loader.repeats = repetition.repeats(frame, dataset)
     if (

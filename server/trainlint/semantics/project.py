@@ -286,6 +286,8 @@ class Loader:
     """Text of the argument that says which items make a batch: `sampler`, else `batch_sampler`."""
     sampler_may_be_none: bool = False
     """Whether that argument is a name that may hold None as well: a parameter, or one that is bound more than once."""
+    object_lists: tuple[str, ...] = ()
+    """Attributes of its dataset in which an item is looked up among many Python objects."""
     repeats: Known = Known.UNKNOWN
     """Whether each process that goes over its iterable dataset, worker or rank, gets all of it."""
     item_place: Place = Place.UNKNOWN
