@@ -70,6 +70,8 @@ class Entry:
     autocast: bool = False
     names_convolutions: bool = False
     """Whether anything in the import closure names a convolution of torch."""
+    normalizes_batches: bool = False
+    """Whether a model that is made has batch normalization, which nothing synchronizes or freezes by name."""
     names_half: bool = False
     """Whether anything in the import closure names a precision below float32, or a switch for one; also where models
     come with a precision of their own."""

@@ -24,10 +24,11 @@ from trainlint.semantics.parsing import parse_module
 
 WATCHED: frozenset[str] = frozenset(
     """
-    Accelerator Conv1d Conv2d Conv3d DDP DataLoader DataParallel Dataset DistributedDataParallel Fabric
-    FullyShardedDataParallel GradScaler IterableDataset LightningModule Module Trainer TrainingArguments __getitem__
-    __iter__ allow_tf32 amp autocast backward bf16 bfloat16 cuda deepspeed detect_anomaly device double empty_cache
-    encode environ eval fit float16 float64 forward fp16 fp32_precision from_pretrained fully_shard half
+    Accelerator BatchNorm1d BatchNorm2d BatchNorm3d Conv1d Conv2d Conv3d DDP DataLoader DataParallel Dataset
+    DistributedDataParallel Fabric FrozenBatchNorm2d FullyShardedDataParallel GradScaler IterableDataset
+    LightningModule Module SyncBatchNorm Trainer TrainingArguments __getitem__ __iter__ allow_tf32 amp autocast
+    backward bf16 bfloat16 convert_sync_batchnorm convert_syncbn_model cuda deepspeed detect_anomaly device double
+    empty_cache encode environ eval fit float16 float64 forward fp16 fp32_precision from_pretrained fully_shard half
     inference_mode init_process_group initialize item load load_state_dict log mixed_precision no_grad no_sync
     precision print save scaler set_default_dtype set_detect_anomaly set_device set_device_idx set_device_index
     set_epoch set_float32_matmul_precision state_dict step synchronize to tokenizer torch train training_step use_amp

@@ -6,7 +6,7 @@ can be told without walking it, if nothing in it, and nothing that it names, rea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +151,17 @@ class Interest:
     def of_class(self, path: Path, name: str) -> bool:
         """The same for all methods of a class."""
         return any(self.of(*key) for key in self._methods.get(name, ()) if key[0] == path)
+
+    def functions_named_by(self, path: Path, name: str) -> Iterator[tuple[Path, int]]:
+        """The methods of a class, and the functions and methods of the project that these name, and so on."""
+        waiting = [key for key in self._methods.get(name, ()) if key[0] == path]
+        seen = set(waiting)
+        while waiting:
+            key = waiting.pop()
+            yield key
+            fresh = [item for item in self._named(key) if item not in seen]
+            seen.update(fresh)
+            waiting += fresh
 
     def _search(self, start: tuple[Path, int]) -> bool:
         seen = {start}

@@ -108,6 +108,8 @@ _DISTRIBUTES = frozenset(
     ]
 )
 _CHOOSES_DEVICE = frozenset({"set_device", "set_device_idx", "set_device_index"})
+_BATCH_NORMS = frozenset({"BatchNorm1d", "BatchNorm2d", "BatchNorm3d"})
+_OTHER_BATCH_NORMS = frozenset({"SyncBatchNorm", "convert_sync_batchnorm", "convert_syncbn_model", "FrozenBatchNorm2d"})
 _CONVOLUTIONS = frozenset({"Conv1d", "Conv2d", "Conv3d"})
 _HALF = frozenset(
     """
@@ -583,6 +585,7 @@ class _Finisher:
             and entry.framework is Framework.PYTORCH
             and self.run.training_places == {Place.HOST}
         )
+        entry.normalizes_batches = self._normalizes_batches()
         entry.names_convolutions = not self.run.mentions.isdisjoint(_CONVOLUTIONS)
         entry.names_half = entry.autocast or not self.run.mentions.isdisjoint(_HALF)
         entry.names_tf32 = not self.run.mentions.isdisjoint(_TF32)
@@ -596,6 +599,23 @@ class _Finisher:
             and entry.framework is Framework.PYTORCH
         ):
             entry.distributed = Known.NO
+
+    def _normalizes_batches(self) -> bool:
+        run = self.run
+        if not run.entry.trains or run.mentions & _OTHER_BATCH_NORMS:
+            return False
+        if any(name.rpartition(".")[2] in _BATCH_NORMS for name in run.started_from_nothing):
+            return True
+        if not run.mentions & _BATCH_NORMS:
+            return False
+        made = {instance.cls for instance in run.instances.values() if classes.is_module_class(instance.cls)}
+        for cls in {cls for one in made for cls in classes.lineage(one)}:
+            for path, index in run.interest.functions_named_by(cls.module.path, cls.define.name):
+                # what they name decides, so the answer depends on their bodies
+                run.read.add((path, index))
+                if run.facts[path].functions[index].mentions & _BATCH_NORMS:
+                    return True
+        return False
 
     def _make(self, pending: tuple[Any, dict[str, Any], Where]) -> Any:
         make, fields, where = pending
