@@ -731,6 +731,7 @@ ARRAYS = {
     "[np.load(path), np.zeros(3)]": True,
     "[np.load(path).astype(np.float32) / 255.0 for path in paths]": True,
     "gathered": True,
+    "[cv2.resize(cv2.imread(path), (8, 8)) for path in paths]": True,
     "list(map(np.asarray, rows))": True,
     "[np.mean(image), np.std(image)]": False,
     "[image[0], image[1]]": False,
@@ -742,6 +743,7 @@ ARRAYS = {
 @pytest.mark.parametrize(("argument", "whole"), ARRAYS.items(), ids=ARRAYS)
 def test_a_list_of_arrays_is_told_from_one_of_numbers(argument: str, whole: bool) -> None:
     text = f"""
+    import cv2
     import numpy as np
     import torch
 

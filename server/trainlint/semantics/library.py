@@ -788,8 +788,9 @@ ARRAY_MAKERS = re.compile(
     r"^numpy\.(array|asarray|ascontiguousarray|asanyarray|zeros|ones|full|empty|zeros_like|ones_like|full_like|empty_like|arange"
     r"|linspace|eye|stack|vstack|hstack|concatenate|pad|tile|repeat|load|loadtxt|genfromtxt|fromfile|frombuffer|fromiter|memmap"
     r"|transpose|reshape|ravel|flip|fliplr|flipud|rot90|roll|meshgrid)$"
+    r"|^cv2\.(imread|imdecode|resize|cvtColor|flip|GaussianBlur|warpAffine)$|^(skimage\.io|imageio(\.v[23])?)\.imread$"
 )
-"""Functions of numpy whose result is an array for certain, never a scalar."""
+"""Functions of numpy and of image libraries whose result is an array for certain, never a scalar."""
 DOUBLE_BY_DEFAULT = {
     "numpy.zeros": 1,
     "numpy.ones": 1,

@@ -95,6 +95,8 @@ def _by_package(frame: Frame, name: str, given: Given, node: code.Call | None) -
         return builtin_functions.call_builtin(frame, name, given, node)
     if package == "numpy":
         return _call_numpy(frame, name, given, node)
+    if package in _READ_IMAGES and library.ARRAY_MAKERS.match(name):
+        return WHOLE_ARRAY
     if package == "pandas" and name.count(".") == 1 and _makes_frame(name.rpartition(".")[2]):
         return FRAME
     if package in library.NUMBER_PACKAGES:
@@ -157,6 +159,7 @@ def _holds_floats(value: Value) -> bool:
     return plain and any(type(number) is float for number in numbers)
 
 
+_READ_IMAGES = frozenset({"cv2", "skimage", "imageio"})
 _NOTHING_KNOWN = frozenset(
     {
         *("hydra", "omegaconf", "importlib", "copy", "functools", "multiprocessing"),
