@@ -13,7 +13,8 @@ SIDES = (GuardKind.RANK, GuardKind.OTHER_RANKS)
 LIGHTNING_LOGS = ("pytorch_lightning.LightningModule.log", "pytorch_lightning.LightningModule.log_dict")
 
 RANK_OF_A_PART = re.compile(
-    r"\b(node|dp|tp|pp|mp|cp|ep|sp|data|tensor|pipe|pipeline|model|expert|context|sequence|stage|group|shard)_?\w*rank",
+    r"(\b|_)(node|dp|tp|pp|mp|cp|ep|sp|data|tensor|pipe|pipeline|model|expert|context|sequence|stage|group|shard)_?\w*rank"
+    r"|get_rank\(.*group",
     re.IGNORECASE,
 )
 """A rank among some of the processes, such as those that share a model: it may be 0 on all of them."""
@@ -335,6 +336,16 @@ class RankGuardedCollective(Rule):
                 if get_tensor_parallel_rank() == 0:
                     dist.all_reduce(loss)
                 return loss
+
+
+            def average(value, mesh, args):
+                if mesh.get_dp_rank() == 0:
+                    dist.all_reduce(value)
+                if dist.get_rank(mesh.get_group("tp")) == 0:
+                    dist.all_reduce(value)
+                if args.node_rank == 0:
+                    dist.barrier()
+                return value
             """,
             because="the rank within a part of the processes may be 0 on all of them",
         ),
