@@ -201,8 +201,8 @@ def test_a_wait_for_data_that_waits_for_cores_explain_is_not_sure(case: str, tmp
 def test_a_share_that_is_enough_but_for_other_work_says_what_it_is_without() -> None:
     found = diagnose(replace(NOTHING, shares=shares(0.65), explained_wait=0.25, other_work=1.0))
     assert found.kind == "compute"
-    assert "65 % of the step (threshold 85 %), and 87 % of it but for the wait" in found.why[0]
-    assert "but for" not in diagnose(replace(NOTHING, shares=shares(0.9), explained_wait=0.25)).why[0]
+    assert "65 % of the step (threshold 85 %), and 87 % of it without the wait for data" in found.why[0]
+    assert "without the wait" not in diagnose(replace(NOTHING, shares=shares(0.9), explained_wait=0.25)).why[0]
 
 
 def test_cores_that_the_jobs_own_processes_take_hold_it_up_again(tmp_path: Path) -> None:

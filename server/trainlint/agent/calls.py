@@ -80,7 +80,8 @@ OPENERS = ("_open_zipfile_writer_file", "_open_zipfile_writer_buffer", "_open_fi
 
 class _Saves:
     """Times `torch.save` from the opening of its file to its closing. Either can take longer than the writing: ext4
-    writes a file to the disk as it is closed if there was another of that name, as there is of most checkpoints."""
+    writes a file to the disk as it is closed if there was another of that name, as there is of most checkpoints (its
+    mount option `auto_da_alloc`)."""
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent

@@ -25,6 +25,11 @@ from trainlint.probe.progress import State, furthest, states
 from trainlint.probe.recording import JobEnd, Manifest, Options
 from trainlint.source.system_errors import reason_of
 
+POLL_S = 0.2
+"""How often the rings are looked at; the end of the job is noticed at once."""
+STEPS_TO_END = 2
+"""An order to end names the step after this many more, which no rank has passed when it reads the order."""
+
 
 class FaultBesideJobError(Exception):
     """Something of the probe's own failed, which is the cause, once the job had been started. The job has ended since,
@@ -33,12 +38,7 @@ class FaultBesideJobError(Exception):
     def __init__(self, end: JobEnd) -> None:
         super().__init__("the probe failed beside the job")
         self.end = end
-
-
-POLL_S = 0.2
-"""How often the rings are looked at; the end of the job is noticed at once."""
-STEPS_TO_END = 2
-"""An order to end names the step after this many more, which no rank has passed when it reads the order."""
+        """How the job ended."""
 
 
 def run(

@@ -46,7 +46,8 @@ class Findings:
     core_wait_share: float | None = None
     """Of the steps, in which the training thread waited for a core."""
     explained_wait: float = 0.0
-    """Of the steps, a wait for data because the training thread or the loader's workers waited for a core."""
+    """Of the steps, a wait for data because the training thread or the loader's workers waited for a core that other
+    work had."""
     traced_forward_share: float | None = None
     """Of the profiled steps, the most in which models can have been on their way forward."""
     graph_share: float | None = None
@@ -189,7 +190,7 @@ def _good_or_roomy(found: Findings) -> Iterator[Reason]:
             why = _told(what, share, bound)
             if share < bound.value:
                 alone = percent(share / (1 - found.explained_wait))
-                why += f", and {alone} of it but for the wait that waits for a core explain"
+                why += f", and {alone} of it without the wait for data that waits for a core explain"
             yield Reason("compute", share, why)
         return
     if found.kernels is not None and found.kernels.busy_share >= bound.value:

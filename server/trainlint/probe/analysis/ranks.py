@@ -1,10 +1,9 @@
 """Ranks compared: which one the others wait for, and whether they wait for one that evaluates or saves.
 
 Ranks that reduce gradients together take as long for a step as the slowest of them. A rank's own time leaves out what
-it waited: for a core that other work had, in waits that the host timed, and, where DDP reduces during the backward
-pass, what its backward pass takes longer than that of the rank that is through with it soonest. Ranks are compared step
-by step, and one is a straggler only if it is the slower one in so many steps that chance does not explain it, in either
-half of them.
+it waited: for a core, in waits that the host timed, and, where DDP reduces during the backward pass, what its backward
+pass takes longer than that of the rank that is through with it soonest. Ranks are compared step by step, and one is a
+straggler only if it is the slower one in so many steps that chance does not explain it, in either half of them.
 """
 
 from __future__ import annotations

@@ -135,8 +135,8 @@ class _Calls:
 
 def _sites(tree: ast.Module) -> Iterator[tuple[int, _Site]]:
     """What stands on each row of a file; an inner statement comes after the one around it."""
-    waiting: list[tuple[ast.stmt, _Scope]] = [(statement, scope) for scope in [_Scope()] for statement in tree.body]
-    waiting.reverse()
+    top = _Scope()
+    waiting: list[tuple[ast.stmt, _Scope]] = [(statement, top) for statement in reversed(tree.body)]
     while waiting:
         statement, scope = waiting.pop()
         blocks = list(_blocks(statement))
@@ -167,8 +167,8 @@ def _site(statement: ast.stmt, parts: Iterable[ast.AST], scope: _Scope) -> _Site
     for node in (node for part in parts for node in ast.walk(part)):
         if isinstance(node, ast.Call):
             name, row = called_name(node.func), node.func.end_lineno or node.lineno
-            calls.update([name, NEXT] if name in CONSUMERS else [name])
             for one in [name, NEXT] if name in CONSUMERS else [name]:
+                calls.add(one)
                 scope.rows.setdefault(one, []).append(row)
         elif isinstance(node, _Comprehension | ast.Starred | ast.YieldFrom):
             calls.add(NEXT)
@@ -184,8 +184,12 @@ def _site(statement: ast.stmt, parts: Iterable[ast.AST], scope: _Scope) -> _Site
 
 
 def _targets(statement: ast.stmt) -> Iterator[str]:
-    targets = statement.targets if isinstance(statement, ast.Assign) else []
-    targets += [statement.target] if isinstance(statement, ast.AnnAssign) else []
+    """The names and attributes that an assignment binds."""
+    targets: Sequence[ast.expr] = ()
+    if isinstance(statement, ast.Assign):
+        targets = statement.targets
+    elif isinstance(statement, ast.AnnAssign):
+        targets = (statement.target,)
     for target in targets:
         for node in ast.walk(target):
             if isinstance(node, ast.Name):

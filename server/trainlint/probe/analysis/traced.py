@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -17,6 +18,7 @@ from trainlint.probe.traces import (
     analyse,
     line_evidence,
 )
+from trainlint.probe.traces.trace_analysis import HostParts
 
 
 @dataclass(frozen=True)
@@ -46,23 +48,25 @@ def forward_share(found: Traced) -> float | None:
     """The share of the profiled steps in which models can have been on their way forward, on the rank where it is
     largest, at most: a frozen model leaves operators that no graph records, and a closure's way forward is within its
     optimizer's step. None without a trace that shows operators."""
-    shares = []
-    for rank in found.undisturbed:
-        own, whole = rank.parts.operators_s, sum(rank.steps.durations_s)
-        if own is not None and whole > 0:
-            shares.append((own + (rank.parts.optimizer_s or 0.0)) / whole)
-    return max(shares, default=None)
+
+    def seconds(parts: HostParts) -> float | None:
+        return None if parts.operators_s is None else parts.operators_s + (parts.optimizer_s or 0.0)
+
+    return max(_shares(found, seconds), default=None)
 
 
 def graph_share(found: Traced) -> float | None:
     """The share of the profiled steps in operators through which a backward pass went, on the rank where it is least:
     what of the forward pass is the model's for sure. None without a trace that shows them."""
-    shares = []
+    return min(_shares(found, lambda parts: parts.graph_s), default=None)
+
+
+def _shares(found: Traced, seconds: Callable[[HostParts], float | None]) -> Iterator[float]:
+    """Of the profiled steps, on each rank of which it is known."""
     for rank in found.undisturbed:
-        own, whole = rank.parts.graph_s, sum(rank.steps.durations_s)
+        own, whole = seconds(rank.parts), sum(rank.steps.durations_s)
         if own is not None and whole > 0:
-            shares.append(own / whole)
-    return min(shares, default=None)
+            yield own / whole
 
 
 def traced(recording: Recording) -> Traced:

@@ -28,7 +28,7 @@ _COMPILES = "entire_frame_compile (dynamo_timed)"
 
 def host_parts(trace: Trace, window: Span, requests: HostRequests) -> HostParts:
     """The host's time in each part of the steps. Forward is what its annotations say, or else modules, or else the
-    operators that autograd records."""
+    operators that autograd records; beside it stand the least and the most that can be the models' (`HostParts`)."""
     forward = (
         [event for event in trace.annotations if _FORWARD.match(event.name)]
         or [event for event in trace.python if event.name.startswith(_MODULE)]
@@ -65,8 +65,8 @@ def _spans(events: Iterable[Event]) -> list[Span]:
 
 
 def _with_gaps(found: Iterable[Event]) -> Iterator[Span]:
-    """The spans of operators, with what stands between two that follow each other closely: calls of
-    modules, and functions that call operators."""
+    """The spans of operators, with what stands between two that follow each other closely: calls of modules, and
+    functions that call operators."""
     threads: dict[tuple[int | str, int | str], list[Event]] = defaultdict(list)
     for event in found:
         threads[event.process, event.thread].append(event)
