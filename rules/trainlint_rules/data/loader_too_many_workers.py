@@ -49,7 +49,7 @@ class LoaderTooManyWorkers(Rule):
     and at most 8; with several GPUs on one host, share the cores. Where the number is an option, it is advice only.
 
     ## How the probe confirms it
-    It does not yet: how long workers wait for a core is not recorded. PyTorch itself warns at start-up where there are
+    It does not yet: how long workers wait for a core is not judged. PyTorch itself warns at start-up where there are
     more workers than cores. The finding is cleared where the job's loader ran with no more than 128 workers.
 
     ## References
@@ -300,7 +300,7 @@ class LoaderTooManyWorkers(Rule):
         if loader is not None and loader.workers <= MOST_WORKERS:
             note = f"the job's loader ran with {loader.workers} workers"
             return Verdict(Status.REFUTED, note=note)
-        note = "how long workers wait for a core is not recorded; compare with a run with fewer of them: --compare"
+        note = "how long workers wait for a core is not judged; compare with a run with fewer of them: --compare"
         return Verdict(Status.INCONCLUSIVE, note=note)
 
 

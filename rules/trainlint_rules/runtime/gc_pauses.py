@@ -41,8 +41,8 @@ class GcPauses(RuntimeRule):
     There is none: what to change is in the code that the measurements name.
 
     ## How the probe confirms it
-    By `gc.callbacks` in the processes that train: the pauses in the clean steps. One long pause alone, such as a full
-    collection that happens to fall into them, is not reported.
+    By `gc.callbacks` in the processes that train: the pauses in the clean steps, without waits for a core. One long
+    pause alone, such as a full collection that happens to fall into them, is not reported.
 
     ## References
     - Python, `gc.freeze`:

@@ -50,7 +50,7 @@ class GcInStep(Rule):
     memory keeps that memory until Python collects by itself.
 
     ## How the probe confirms it
-    By the time that collections take which this line asks for.
+    By the time of the collections that this line asks for.
 
     ## References
     - Python's garbage collection is among the scattered stalls of a step: `gc.freeze()` before training, higher
