@@ -6,12 +6,14 @@ whatever fails turns the agent off, says so in a note, removes all hooks, and le
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sys
 import threading
 import time
 import traceback
+from _thread import RLock
 from collections.abc import Callable
 from typing import Any
 
@@ -81,6 +83,8 @@ class Agent:
         self.role = "other"
         self._training = threading.main_thread().ident
         self._threads: dict[int, int] = {}
+        self._thread_numbers = itertools.count(1)
+        self._choosing = RLock()
 
     # ------------------------------------------------------------------------------------------------------- records
 
@@ -89,7 +93,9 @@ class Agent:
     ) -> None:
         """Append a record of the running thread."""
         ident = threading.get_ident()
-        thread = 0 if ident == self._training else self._threads.setdefault(ident, len(self._threads) + 1)
+        thread = 0 if ident == self._training else self._threads.get(ident)
+        if thread is None:
+            thread = self._threads[ident] = next(self._thread_numbers)
         self.channel.record(kind, flags, thread, name, start, duration, value)
 
     def in_training_thread(self) -> bool:
@@ -97,13 +103,17 @@ class Agent:
 
     def trains(self) -> None:
         """An optimizer stepped, or a backward pass ran, in this thread: it is the training thread of a rank."""
-        if self.role == "other":
-            self._training = threading.get_ident()
-            self.set_role("rank", **ranks())
-            self.say_torch()
-            # A forked child that trains as well has these hooks already.
-            while self.at_training:
-                self.at_training.pop(0)()
+        if self.role != "other":
+            return
+        with self._choosing:
+            # Another thread may have been first.
+            if self.role == "other":
+                self._training = threading.get_ident()
+                self.set_role("rank", **ranks())
+                self.say_torch()
+                # A forked child that trains as well has these hooks already.
+                while self.at_training:
+                    self.at_training.pop(0)()
 
     def local_rank(self) -> dict[str, object]:
         return {name: value for name, value in ranks().items() if name == "local_rank"}

@@ -17,6 +17,7 @@ import mmap
 import os
 import struct
 import time
+from _thread import RLock
 from collections.abc import Callable
 from typing import Any
 
@@ -39,7 +40,11 @@ class Channel:
         self._capacity = capacity
         self._numbers = itertools.count()
         self._names: dict[str, int] = {}
+        self._name_numbers = itertools.count(1)
         self._ring: Any = None
+        self._complete = False
+        """Whether the files are made, and begun with the note of the process."""
+        self._making = RLock()
         self._reserved = 0
         self._pack = records.RECORD.pack_into
 
@@ -64,8 +69,7 @@ class Channel:
         Raises:
             OSError: it cannot be written.
         """
-        if self._ring is None:
-            self._create()
+        self._ensure()
         line = json.dumps({"note": kind, **fields}, default=str) + "\n"
         opened = _open_high(self._base + ".notes", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         try:
@@ -77,19 +81,26 @@ class Channel:
         """The number by which records refer to a text; 0 stands for none."""
         number = self._names.get(text)
         if number is None:
-            number = self._names[text] = len(self._names) + 1
+            number = self._names[text] = next(self._name_numbers)
             self.note("name", id=number, text=text)
         return number
 
     def state(self, phase: int, steps: int, clean: int, off: bool) -> None:
         """Say how far the process is, for the probe to read."""
-        if self._ring is None:
-            self._create()
+        self._ensure()
         control.STATE.pack_into(self._ring, control.STATE_OFFSET, phase, steps, clean, int(off))
 
     def text(self, number: int) -> str | None:
         """The text that a number stands for."""
         return next((text for text, known in self._names.items() if known == number), None)
+
+    def _ensure(self) -> None:
+        """Have the files: made once, whichever of the job's threads comes first."""
+        if not self._complete:
+            with self._making:
+                if self._ring is None:
+                    self._create()
+                    self._complete = True
 
     def _create(self) -> None:
         os.makedirs(self._folder, exist_ok=True)
@@ -100,8 +111,7 @@ class Channel:
         self.note("process", **self._describe())
 
     def _reserve(self) -> None:
-        if self._ring is None:
-            self._create()
+        self._ensure()
         more = min(self._reserved + RESERVED_AT_ONCE, self._capacity)
         opened = _open_high(self._base + ".ring", os.O_RDWR)
         try:
