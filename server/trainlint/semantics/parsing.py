@@ -73,7 +73,8 @@ class _Shared(ABCMeta):
     def __call__(cls, value: str) -> Any:
         node = _WHITESPACE.get(value)
         if node is None:
-            node = _WHITESPACE[value] = super().__call__(value)
+            # Not by `super()`, which fails where another thread has given the class its own type back by now.
+            node = _WHITESPACE[value] = type.__call__(cls, value)
         return node
 
 
