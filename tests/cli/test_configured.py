@@ -29,7 +29,7 @@ WAITS = HEAD + STEPS + "    torch.cuda.synchronize()\n    torch.cuda.empty_cache
 PRINT = HEAD + STEPS + '    print("step")\n'
 DDP_PRINT = (
     HEAD
-    + "torch.distributed.init_process_group('nccl')\n"
+    + "torch.distributed.init_process_group('nccl')\ntorch.cuda.set_device(local_rank)\n"
     + "model = torch.nn.parallel.DistributedDataParallel(model)\n"
     + STEPS
     + "    if leads():\n        pass\n    if step % 100 == 0 and leads():\n        print(step)\n"
@@ -93,7 +93,7 @@ CASES = {
     "distributed": Case({"a.py": SHARDED}, "distributed = true", set(), {"a.py:7 TL302"}),
     "step-functions": Case({"a.py": ADVANCE}, 'step-functions = ["advance"]', set(), {"a.py:4 TL202"}),
     "sync-functions": Case({"a.py": FETCH}, 'sync-functions = ["fetch"]', set(), {"a.py:12 TL201"}),
-    "rank-guards": Case({"a.py": DDP_PRINT}, 'rank-guards = ["leads"]', {"a.py:17 TL213"}, set()),
+    "rank-guards": Case({"a.py": DDP_PRINT}, 'rank-guards = ["leads"]', {"a.py:18 TL213"}, set()),
     "torch-version": Case({"a.py": OLD_AMP}, 'torch-version = "1.9"', {"a.py:3 TL405"}, set()),
     "require-suppression-reason": Case(
         {"a.py": SUPPRESSED}, "require-suppression-reason = true", set(), {"a.py:12 TL004"}

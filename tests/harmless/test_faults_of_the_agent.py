@@ -15,7 +15,7 @@ import trainlint.agent
 pytest.importorskip("torch")
 
 STAND_INS = {
-    "calls:_Print.__call__",
+    "calls:_TimedCall.__get__",
     "imports:_follow.<locals>.exec_module",
     "imports:when_loaded.<locals>.find_spec",
     "processes:_wait_for_worker.<locals>._worker_loop",

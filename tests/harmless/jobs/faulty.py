@@ -46,7 +46,7 @@ def _break(name: str) -> None:
     found = sys.modules.get("_trainlint_agent.agent")
     if found is None:
         return
-    agent = print._agent  # type: ignore[attr-defined]
+    agent = print.agent  # type: ignore[attr-defined]
     agent.remove_hooks()
     for one in _functions(sys.modules["_trainlint_agent." + module]):
         one.__code__ = _with_broken(one.__code__, function)

@@ -86,16 +86,21 @@ def forward_operators(trace: Trace) -> Iterator[Event]:
 def graph_operators(trace: Trace) -> list[Event]:
     """The operators through which a backward pass went later. An operator bears the number that the graph's next node
     will get: of those with the same number the last one made the node, and the others need not be the model's."""
-    passed = {
-        (one.process, one.arguments[_SEQUENCE]) for one in backward_operators(trace) if _SEQUENCE in one.arguments
-    }
-    last: dict[tuple[int | str, int | str, object], Event] = {}
+    passed = {(one.process, _sequence(one)) for one in backward_operators(trace)}
+    last: dict[tuple[int | str, int | str, int], Event] = {}
     for event in forward_operators(trace):
-        sequence = event.arguments[_SEQUENCE]
-        key = (event.process, event.thread, sequence)
-        if (event.process, sequence) in passed and (key not in last or last[key].start < event.start):
+        sequence = _sequence(event)
+        if sequence is None or (event.process, sequence) not in passed:
+            continue
+        key = event.process, event.thread, sequence
+        if key not in last or last[key].start < event.start:
             last[key] = event
     return list(last.values())
+
+
+def _sequence(event: Event) -> int | None:
+    found = event.arguments.get(_SEQUENCE)
+    return found if isinstance(found, int) else None
 
 
 def backward_operators(trace: Trace) -> list[Event]:
