@@ -53,6 +53,26 @@ def test_a_queue_that_runs_empty(tmp_path: Path) -> None:
     assert run.loader.queue_empty_share == pytest.approx(0.5, abs=0.03)
 
 
+@pytest.mark.parametrize(("cpu", "waits", "busy"), [(0.4, 0.1, 0.5), (0.9, 0.1, 1.0)])
+def test_how_busy_workers_are_is_their_time_on_cores_and_for_them(
+    cpu: float, waits: float, busy: float, tmp_path: Path
+) -> None:
+    process = made.rank(workers=1, queue=1.0)
+    process.train(PLAIN)
+    worker = made.worker(process)
+    samples = [
+        SystemSample(
+            clock=process.clock - ago,
+            cores_busy=[1.0],
+            processes=[ProcessSample(pid=worker.pid, cpu_s=-cpu * ago, rss_bytes=1, core_wait_s=-waits * ago)],
+        )
+        for ago in (1.0, 0.5, 0.1)
+    ]
+    _, evidence = measured(tmp_path, process, worker, system=samples)
+    assert evidence.loader is not None
+    assert evidence.loader.workers_busy == pytest.approx(busy)
+
+
 def test_waits_with_no_batch_ready_are_told_from_all_waits(tmp_path: Path) -> None:
     process = made.rank(workers=2)
     process.phase(records.CLEAN)

@@ -145,8 +145,26 @@ STACK_SAMPLES = (
     Case(
         "TL101",
         "tokenizing in a worker that has batches ready is cleared, however long their hand-over takes",
-        measured(stacks={FIRST: StackSamples(0.05, 400, True)}, loaders=(LoaderEvidence(0.3, 1, starved_share=0.01),)),
+        measured(
+            stacks={FIRST: StackSamples(0.05, 400, True)},
+            loaders=(LoaderEvidence(0.3, 1, starved_share=0.01, workers_busy=0.5),),
+        ),
         REFUTED,
+    ),
+    Case(
+        "TL101",
+        "a worker that computes all the time does not get to hand over what it counts as ready",
+        measured(
+            stacks={FIRST: StackSamples(0.05, 400, True)},
+            loaders=(LoaderEvidence(0.3, 1, starved_share=0.01, workers_busy=0.98),),
+        ),
+        CONFIRMED,
+    ),
+    Case(
+        "TL101",
+        "whether a worker that has batches ready is busy is not known",
+        measured(stacks={FIRST: StackSamples(0.05, 400, True)}, loaders=(LoaderEvidence(0.3, 1, starved_share=0.01),)),
+        INCONCLUSIVE,
     ),
     Case(
         "TL101",

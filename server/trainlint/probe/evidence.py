@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from trainlint.probe import thresholds
 from trainlint.probe.verdict import Source
 from trainlint.semantics.context import Site
 
@@ -125,15 +126,24 @@ class LoaderEvidence:
     explained_wait: float = 0.0
     """What of the waits can be other work's doing, that took cores from the job."""
 
+    workers_busy: float | None = None
+    """The share of the time in which a worker computed, or waited for a core to compute on; None where that is not
+    known."""
+
     @property
     def waits_for_workers(self) -> tuple[float, float, float]:
         """The share of the step that is a wait for its workers: at least, most likely, and at most.
 
         A batch that stood ready was only handed over, unless another was due before it: they are delivered in order.
+        But a batch is counted before a thread of its worker has written it to the pipe, and that thread waits for
+        Python's lock while the worker computes: of a busy worker, all waits are waits for its work.
         """
-        likely = self.data_wait_share if self.starved_share is None else self.starved_share
-        most = likely if self.workers == 1 else self.data_wait_share
-        return max(0.0, likely - self.explained_wait), likely, most
+        waits, ready_only = self.data_wait_share, self.starved_share
+        if ready_only is None or (self.workers_busy is not None and self.workers_busy >= thresholds.WORKERS_BUSY.value):
+            return max(0.0, waits - self.explained_wait), waits, waits
+        likely = waits if self.workers_busy is None else ready_only
+        most = likely if self.workers == 1 else waits
+        return max(0.0, ready_only - self.explained_wait), likely, most
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,7 @@ REDUCTIONS = Threshold("reductions of all gradients per optimizer step", 1.5, "t
 MEMORY_GAINED = Threshold("memory that steps gain", 512, "B/step", "kMinBlockSize of PyTorch's CUDACachingAllocator")
 """The least that one kept tensor costs on a GPU."""
 QUEUE_EMPTY = Threshold("batches not ready: the queue of the workers is empty", 0.10, "share", "ours")
+WORKERS_BUSY = Threshold("loader workers that have no room: computing, each", 0.80, "share", "ours")
 FEWEST_STEPS = Threshold("regular steps that a diagnosis needs", 5, "steps", "ours")
 FEWEST_COMPARED_STEPS = Threshold("regular steps in which ranks are compared", 16, "steps", "ours: 8 can tell, twice")
 FEWEST_TRACED_STEPS = Threshold("traced steps that a diagnosis needs", 2, "steps", "ours")

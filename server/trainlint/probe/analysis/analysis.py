@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from trainlint.agent import records
@@ -166,7 +166,12 @@ class _Analysis:
 
     @cached_property
     def loaders(self) -> tuple[TrainingLoader, ...]:
-        return training_loaders(self.shown) if self.shown is not None else ()
+        if self.shown is None:
+            return ()
+        found = training_loaders(self.shown)
+        workers, count = workers_of(self.observed, self.shown), sum(loader.workers for loader in found)
+        busy = (workers.cpu_s + workers.core_wait_s) / count if workers is not None and count > 0 else None
+        return tuple(replace(loader, workers_busy=busy) for loader in found)
 
     @property
     def loader(self) -> TrainingLoader | None:
@@ -440,6 +445,7 @@ class _Analysis:
                 line=loader.line,
                 starved_share=loader.starved_share,
                 explained_wait=self.explained_wait,
+                workers_busy=loader.workers_busy,
             )
 
     def _rank_evidence(self) -> Iterator[RankEvidence]:

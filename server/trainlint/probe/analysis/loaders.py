@@ -36,6 +36,9 @@ class TrainingLoader:
     """Its own: another loader may take part in the step."""
     starved_share: float | None = None
     """As `data_wait_share`, of the waits before which no batch stood ready; None without workers."""
+    workers_busy: float | None = None
+    """The share of the time in which a worker computed, or waited for a core to compute on; None where that is not
+    known."""
     note: Note = field(default_factory=dict)
 
     @property
@@ -46,8 +49,9 @@ class TrainingLoader:
     @property
     def keeps_up(self) -> bool:
         """Whether its workers have batches ready when one is asked for."""
-        empty = self.queue_empty_share
-        return self.workers > 0 and empty is not None and empty < thresholds.QUEUE_EMPTY.value
+        empty, busy = self.queue_empty_share, self.workers_busy
+        has_room = busy is None or busy < thresholds.WORKERS_BUSY.value
+        return self.workers > 0 and empty is not None and empty < thresholds.QUEUE_EMPTY.value and has_room
 
     @property
     def samples_per_step(self) -> float | None:
