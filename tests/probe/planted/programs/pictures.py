@@ -36,7 +36,7 @@ class CompressedPictures(Dataset):
         with truth.watch("smooth"):
             picture = F.avg_pool2d(picture.float() / 255, 5, stride=1, padding=2)
         with truth.watch("resize"):
-            picture = F.interpolate(picture[None], size=SIZE, mode="bilinear", antialias=True)[0]
+            picture = F.interpolate(picture[None], size=SIZE, mode="bicubic", antialias=True)[0]
         return picture, self.labels[index]
 
 
