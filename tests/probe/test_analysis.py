@@ -70,7 +70,8 @@ def test_how_busy_workers_are_is_their_time_on_cores_and_for_them(
     ]
     _, evidence = measured(tmp_path, process, worker, system=samples)
     assert evidence.loader is not None
-    assert evidence.loader.workers_busy == pytest.approx(busy)
+    # Batches are whole: one more or fewer lies between the samples.
+    assert evidence.loader.workers_busy == pytest.approx(busy, rel=0.08)
 
 
 def test_waits_with_no_batch_ready_are_told_from_all_waits(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ if sys.version_info < (3, 12):
     RIGHT["not-exercised"] = ("not-exercised", "inconclusive")
 OTHER_STEPS = 2
 """As many steps at most are counted by only one of the two, at the ends of the stretches that are measured."""
+WORKER_METRIC = "worker time, all workers together"
 SHORTEST_MS = 0.05
 """What a call costs besides the time between its ends."""
 
@@ -178,9 +179,9 @@ def _about_a_verdict(probed: Probed, expected: ExpectedFinding, finding: Finding
 def _about_worker_time(probed: Probed, watch: str, verdict: VerdictJson) -> Iterator[str]:
     known = _true_ms(probed, watch)
     figures = {one.metric: one.value for one in verdict.evidence}
-    low, high = figures.get("worker time, at least"), figures.get("worker time, at most")
+    low, high = (figures.get(f"{WORKER_METRIC}, {end}") for end in ("at least", "at most"))
     if low is None or high is None:
-        figure = figures.get("worker time, all workers together", 0.0)
+        figure = figures.get(WORKER_METRIC, 0.0)
         low, high = figure * (1 - CLOSE), figure * (1 + CLOSE)
     if not low <= known <= high:
         yield f"worker time is {low:.3f} to {high:.3f} ms, where the program measures {known:.3f} ms"

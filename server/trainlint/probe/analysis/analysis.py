@@ -21,7 +21,13 @@ from trainlint.probe.analysis import (
     utilization,
 )
 from trainlint.probe.analysis.attached import attached_measured
-from trainlint.probe.analysis.core_waits import CoreWaits, wait_for_data_at_least, wait_for_others, workers_of
+from trainlint.probe.analysis.core_waits import (
+    CoreWaits,
+    seconds_per_batch,
+    wait_for_data_at_least,
+    wait_for_others,
+    workers_of,
+)
 from trainlint.probe.analysis.diagnosis import Findings, diagnose
 from trainlint.probe.analysis.flagged_lines import lines_that_ran
 from trainlint.probe.analysis.line_costs import copy_costs, dearest, line_cost, sync_costs
@@ -169,8 +175,10 @@ class _Analysis:
         if self.shown is None:
             return ()
         found = training_loaders(self.shown)
-        workers, count = workers_of(self.observed, self.shown), sum(loader.workers for loader in found)
-        busy = (workers.cpu_s + workers.core_wait_s) / count if workers is not None and count > 0 else None
+        each, count = seconds_per_batch(self.observed, self.shown), sum(loader.workers for loader in found)
+        batches = sum(loader.batches_per_step or 0.0 for loader in found if loader.workers)
+        known = each is not None and count > 0 and batches > 0 and self._step_s > 0
+        busy = each * batches / (count * self._step_s) if each is not None and known else None
         return tuple(replace(loader, workers_busy=busy) for loader in found)
 
     @property

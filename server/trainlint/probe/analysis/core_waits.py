@@ -50,7 +50,28 @@ def workers_of(observed: Observed, steps: RankSteps) -> Workers | None:
     """In the clean steps, between the first and the last sample of each worker; None where there are too few."""
     if not steps.cycles:
         return None
-    start, end = steps.cycles[0].start, steps.cycles[-1].end
+    changes = _changes(observed, steps, (steps.cycles[0].start, steps.cycles[-1].end))
+    longest = max((after - before for (before, after), _, _ in changes), default=0.0)
+    if longest <= 0:
+        return None
+    return Workers(sum(cpu for _, cpu, _ in changes) / longest, sum(wait for _, _, wait in changes) / longest)
+
+
+def seconds_per_batch(observed: Observed, steps: RankSteps) -> float | None:
+    """What the loader workers of a rank compute, or wait for a core to compute on, for each batch that they deliver:
+    between the first and the last sample of each worker while batches came, in whatever phase; None where there are
+    too few."""
+    batches = [one.end for one in steps.process.records if one.kind == records.BATCH and not one.flags & records.LAST]
+    changes = _changes(observed, steps, (min(batches, default=0.0), max(batches, default=0.0)))
+    longest = max((span for span, _, _ in changes), key=lambda span: span[1] - span[0], default=(0.0, 0.0))
+    count = sum(longest[0] <= end < longest[1] for end in batches)
+    return sum(cpu + wait for _, cpu, wait in changes) / count if count else None
+
+
+def _changes(observed: Observed, steps: RankSteps, within: Span) -> list[tuple[Span, float, float]]:
+    """From when to when each loader worker of a rank was sampled, and how long it computed and waited for a core in
+    that time."""
+    start, end = within
     seen: dict[int, list[tuple[float, float, float]]] = {}
     for sample in observed.recording.system:
         if start <= sample.clock <= end:
@@ -58,15 +79,11 @@ def workers_of(observed: Observed, steps: RankSteps) -> Workers | None:
                 owner = observed.workers.get(one.pid)
                 if owner is not None and owner.process.pid == steps.process.pid and one.core_wait_s is not None:
                     seen.setdefault(one.pid, []).append((sample.clock, one.cpu_s, one.core_wait_s))
-    changes = [
-        tuple(after - before for before, after in zip(found[0], found[-1], strict=True))
+    return [
+        ((found[0][0], found[-1][0]), found[-1][1] - found[0][1], found[-1][2] - found[0][2])
         for found in seen.values()
         if len(found) > 1
     ]
-    longest = max((seconds for seconds, _, _ in changes), default=0.0)
-    if longest <= 0:
-        return None
-    return Workers(sum(cpu for _, cpu, _ in changes) / longest, sum(wait for _, _, wait in changes) / longest)
 
 
 def wait_for_others(core_wait_share: float | None, other_work: float | None) -> float:

@@ -37,8 +37,8 @@ class TrainingLoader:
     starved_share: float | None = None
     """As `data_wait_share`, of the waits before which no batch stood ready; None without workers."""
     workers_busy: float | None = None
-    """The share of the time in which a worker computed, or waited for a core to compute on; None where that is not
-    known."""
+    """The share of the clean steps in which a worker computed, or waited for a core to compute on; None where that is
+    not known."""
     note: Note = field(default_factory=dict)
 
     @property

@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader
 LATENT = 32
 
 
-def generator_network(width=16):
+def generator_network(width=24):
     return nn.Sequential(
         nn.Linear(LATENT, width * (SIZE // 4) ** 2),
         nn.Unflatten(1, (width, SIZE // 4, SIZE // 4)),
@@ -23,7 +23,7 @@ def generator_network(width=16):
     )
 
 
-def critic_network(width=16):
+def critic_network(width=24):
     return nn.Sequential(
         nn.Conv2d(3, width, 4, stride=2, padding=1),
         nn.LeakyReLU(0.2),
