@@ -8,9 +8,8 @@ from trainlint.lint.rule import Rule, invalid, valid
 from trainlint.probe.evidence import Evidence
 from trainlint.probe.judges import judge_condition
 from trainlint.probe.verdict import Verdict
-from trainlint.semantics.context import Entry
 from trainlint.semantics.project import Project
-from trainlint.semantics.vocabulary import Confidence, Framework, Known
+from trainlint.semantics.vocabulary import Confidence
 
 
 class NoMixedPrecision(Rule):
@@ -317,11 +316,8 @@ class NoMixedPrecision(Rule):
     )
 
     def check(self, project: Project) -> Iterator[Finding]:
-        seen: set[int] = set()
-        for loop in sorted(project.step_loops, key=lambda one: (one.site.path, one.site.row)):
-            entry = loop.context.entry
-            if id(entry) not in seen and _computes_in_float32(entry):
-                seen.add(id(entry))
+        for loop in project.first_step_loops():
+            if loop.context.entry.computes_in_float32:
                 yield self.finding(
                     loop,
                     "training computes in float32 only, which leaves the tensor cores of the GPU idle",
@@ -338,10 +334,3 @@ class NoMixedPrecision(Rule):
     def judge(self, finding: Finding, evidence: Evidence) -> Verdict:
         unmeasured = "the cores that kernels ran on are not recorded; compare with a run under autocast: --compare"
         return judge_condition(evidence, finding.site, None, unmeasured=unmeasured)
-
-
-def _computes_in_float32(entry: Entry) -> bool:
-    """Whether the script owns its loop on CUDA, and nothing that it imports speaks of another precision."""
-    names_another = entry.names_half or entry.names_tf32 or entry.names_double
-    on_cuda = entry.cuda is Known.YES and not entry.never_on_gpu
-    return on_cuda and entry.framework is Framework.PYTORCH and not names_another

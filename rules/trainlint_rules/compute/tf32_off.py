@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from trainlint.fixes.recipe import Applicability, Fix
 from trainlint.lint.finding import Family, Finding, Severity
 from trainlint.lint.rule import Rule, invalid, valid
-from trainlint.semantics.context import Entry
 from trainlint.semantics.project import Project
-from trainlint.semantics.vocabulary import Confidence, Framework, Known
+from trainlint.semantics.vocabulary import Confidence
 
 
 class Tf32Off(Rule):
@@ -316,11 +315,8 @@ class Tf32Off(Rule):
     )
 
     def check(self, project: Project) -> Iterator[Finding]:
-        seen: set[int] = set()
-        for loop in sorted(project.step_loops, key=lambda one: (one.site.path, one.site.row)):
-            entry = loop.context.entry
-            if id(entry) not in seen and _computes_in_float32(entry):
-                seen.add(id(entry))
+        for loop in project.first_step_loops():
+            if loop.context.entry.computes_in_float32:
                 yield self.finding(
                     loop,
                     "training multiplies float32 matrices without TF32, which leaves the tensor cores of the GPU idle",
@@ -333,10 +329,3 @@ class Tf32Off(Rule):
             Applicability.DISPLAY,
             'Call `torch.set_float32_matmul_precision("high")` where the script starts; compare losses and step times',
         )
-
-
-def _computes_in_float32(entry: Entry) -> bool:
-    """Whether the script owns its loop on CUDA, and nothing that it imports speaks of another precision."""
-    names_another = entry.names_half or entry.names_tf32 or entry.names_double
-    on_cuda = entry.cuda is Known.YES and not entry.never_on_gpu
-    return on_cuda and entry.framework is Framework.PYTORCH and not names_another

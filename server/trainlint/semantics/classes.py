@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from trainlint.semantics import library
+from collections.abc import Iterator
+
+from trainlint.semantics import code, library
 from trainlint.semantics.values import Bound, Class, Function, Instance, Reference, Value, is_reference
 
+CONSTRUCTORS = frozenset({"__init__", "__new__", "__post_init__"})
 _DEEPEST_BASE = 12
 """Bases of bases are looked through this deep; a class that derives from itself has no end."""
 
@@ -32,6 +35,14 @@ def library_bases(cls: Class, depth: int = 0) -> set[str]:
         elif isinstance(base, Class) and base is not cls and depth < _DEEPEST_BASE:
             names |= library_bases(base, depth + 1)
     return names
+
+
+def other_methods(cls: Class) -> Iterator[tuple[Function, code.Define]]:
+    """The methods of a class and its bases in the project that run once an object is made."""
+    for one in lineage(cls):
+        for name, member in one.members.items():
+            if name not in CONSTRUCTORS and isinstance(member, Function) and isinstance(member.define, code.Define):
+                yield member, member.define
 
 
 def lineage(cls: Class, depth: int = 0) -> list[Class]:

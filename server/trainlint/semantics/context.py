@@ -98,6 +98,13 @@ class Entry:
     conditional_forwards: tuple[Known, ...] = ()
     """Of each model that a framework is given to train: whether its forward leaves out some of its submodules."""
 
+    @property
+    def computes_in_float32(self) -> bool:
+        """Whether the script owns its loop on CUDA, and nothing that it imports speaks of another precision."""
+        names_another = self.names_half or self.names_tf32 or self.names_double
+        on_cuda = self.cuda is Known.YES and not self.never_on_gpu
+        return on_cuda and self.framework is Framework.PYTORCH and not names_another
+
 
 @immutable
 class Context:

@@ -750,6 +750,13 @@ class Project:
         for name in _LISTS:
             getattr(self, name).extend(getattr(other, name))
 
+    def first_step_loops(self) -> Iterator[StepLoop]:
+        """The first step loop of each entry point, by place: where to say once what holds for a script."""
+        first: dict[int, StepLoop] = {}
+        for loop in sorted(self.step_loops, key=lambda one: (one.site.path, one.site.row)):
+            first.setdefault(id(loop.context.entry), loop)
+        return iter(first.values())
+
     def calls_of(self, *names: str) -> Iterator[Call]:
         """The reached calls of any of these canonical names."""
         wanted = frozenset(names)

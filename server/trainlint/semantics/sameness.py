@@ -36,7 +36,6 @@ _CHANGING = re.compile(
 )
 """Names in a constructor, as it is stored, by which two objects that are made of the same may differ: it draws, or it
 reads what others may have written meanwhile."""
-_CONSTRUCTORS = frozenset({"__init__", "__new__", "__post_init__"})
 
 
 def same_call(frame: Frame, node: code.Call) -> bool:
@@ -259,12 +258,9 @@ def _same_attribute(frame: Frame, node: code.Attribute, depth: int) -> bool:
 
 def _is_set_once(frame: Frame, cls: Class, name: str) -> bool:
     """Whether an attribute of an instance is assigned by constructors only."""
-    members = (item for one in classes.lineage(cls) for item in one.members.items())
-    for method, member in members:
-        if method in _CONSTRUCTORS or not isinstance(member, Function) or not isinstance(member.define, code.Define):
-            continue
-        receiver = next((parameter.name for parameter in member.define.parameters), "")
-        if f"{receiver}.{name}" in frame.run.nodes.bindings(frame.run.body(member.module, member.define.body)):
+    for method, define in classes.other_methods(cls):
+        receiver = next((parameter.name for parameter in define.parameters), "")
+        if f"{receiver}.{name}" in frame.run.nodes.bindings(frame.run.body(method.module, define.body)):
             return False
     return True
 
@@ -290,7 +286,7 @@ def _is_steady(frame: Frame, callee: Value, node: code.Call, depth: int) -> bool
     if isinstance(callee, Reference):
         return _STEADY.match(callee.name) is not None
     if isinstance(callee, Class):
-        constructors = (classes.find_member(callee, name) for name in _CONSTRUCTORS)
+        constructors = (classes.find_member(callee, name) for name in classes.CONSTRUCTORS)
         return not any(
             isinstance(one, Function)
             and isinstance(one.define, code.Define)

@@ -8,7 +8,7 @@ from typing import Any
 from trainlint.semantics import classes, code, library
 from trainlint.semantics.state import Frame, ModuleState, Role
 from trainlint.semantics.text import dotted
-from trainlint.semantics.values import Function, Instance
+from trainlint.semantics.values import Instance
 
 FRAMEWORK_LOOP = -1
 """Index that stands for the loop of a framework, which calls a hook of the user's class at each step."""
@@ -66,16 +66,10 @@ def _is_receiver(frame: Frame, name: str) -> bool:
 
 def _only_constructed(frame: Frame, receiver: Instance, name: str) -> bool:
     """Whether no method but constructors of an object's class changes an attribute."""
-    for cls in classes.lineage(receiver.cls):
-        for member in cls.members.values():
-            if not isinstance(member, Function) or not isinstance(member.define, code.Define):
-                continue
-            parameters = member.define.parameters
-            if member.define.name == "__init__" or not parameters:
-                continue
-            body = frame.run.body(member.module, member.define.body)
-            if changes(body, f"{parameters[0].name}.{name}"):
-                return False
+    for method, define in classes.other_methods(receiver.cls):
+        body = frame.run.body(method.module, define.body)
+        if define.parameters and changes(body, f"{define.parameters[0].name}.{name}"):
+            return False
     return True
 
 
