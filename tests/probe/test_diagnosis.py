@@ -234,12 +234,14 @@ def test_without_a_loader_operators_that_a_backward_pass_went_through_are_the_fo
     parts = shares(0.0).model_copy(update={"data_wait": None, "forward": None, "backward": 0.5, "optimizer": 0.03})
     parts = parts.model_copy(update={"other": 0.47})
     assert diagnose(replace(NOTHING, shares=parts)).kind == "insufficient"
-    assert diagnose(replace(NOTHING, shares=parts, graph_share=0.2)).kind == "insufficient"
-    found = diagnose(replace(NOTHING, shares=parts, graph_share=0.4))
+    assert diagnose(replace(NOTHING, shares=parts, graph_per_backward=0.4)).kind == "insufficient"
+    found = diagnose(replace(NOTHING, shares=parts, graph_per_backward=0.8))
     assert (found.kind, found.why) == (
         "compute",
         ["forward as far as the profiled steps show it, backward and optimizer: 93 % of the step (threshold 85 %)"],
     )
+    # What has another name is no forward pass, however the profiler stretched it.
+    assert diagnose(replace(NOTHING, shares=parts, graph_per_backward=2.0)).score == pytest.approx(1.0)
 
 
 def test_a_thread_that_waits_for_its_core_with_a_batch_at_hand_does_not_wait_for_data(tmp_path: Path) -> None:

@@ -343,7 +343,7 @@ class _Analysis:
                 core_wait_share=self.core_wait_share,
                 explained_wait=self.explained_wait,
                 traced_forward_share=traced.forward_share(self.traced),
-                graph_share=traced.graph_share(self.traced),
+                graph_per_backward=traced.graph_per_backward(self.traced),
                 other_work=self.other_work,
                 accelerator=self.observed.accelerator,
                 kernels=self.kernels,

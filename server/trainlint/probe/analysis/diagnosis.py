@@ -50,8 +50,8 @@ class Findings:
     work had."""
     traced_forward_share: float | None = None
     """Of the profiled steps, the most in which models can have been on their way forward."""
-    graph_share: float | None = None
-    """Of the profiled steps, in operators through which a backward pass went."""
+    graph_per_backward: float | None = None
+    """The time in operators through which a backward pass went, over that of the backward pass, in profiled steps."""
     other_work: float | None = None
     """Cores that work outside the job kept busy; None where that is not known."""
     fewest: Threshold = thresholds.FEWEST_STEPS
@@ -182,8 +182,9 @@ def _good_or_roomy(found: Findings) -> Iterator[Reason]:
     bound = thresholds.COMPUTE_BUSY
     if not found.accelerator:
         share, what = _model_share(found.shares), MODEL
-        if share is not None and found.shares.forward is None and found.graph_share is not None:
-            share, what = min(1.0, share + found.graph_share), TRACED_MODEL
+        forward = _traced_forward(found)
+        if share is not None and forward is not None:
+            share, what = share + forward, TRACED_MODEL
         # Other work on the machine is no part of what the job does.
         enough = share is not None and share >= bound.value * (1 - found.explained_wait)
         if share is not None and enough and not _works_outside(found):
@@ -201,6 +202,15 @@ def _good_or_roomy(found: Findings) -> Iterator[Reason]:
         why = f"peak memory is {percent(filled)} of the device's (threshold {thresholds.MEMORY_HEADROOM.text})"
         why += f", and the device is busy {percent(found.kernels.busy_share)} of the time"
         yield Reason("memory", 1.0 - found.kernels.busy_share, why)
+
+
+def _traced_forward(found: Findings) -> float | None:
+    """The forward pass's share as far as the profiled steps show it, where no batch says when it begins: no more than
+    what of the step has no other name."""
+    shares, ratio = found.shares, found.graph_per_backward
+    if shares.forward is not None or shares.backward is None or ratio is None:
+        return None
+    return min(shares.backward * ratio, 1.0 if shares.other is None else shares.other)
 
 
 def _works_outside(found: Findings) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -18,7 +17,6 @@ from trainlint.probe.traces import (
     analyse,
     line_evidence,
 )
-from trainlint.probe.traces.trace_analysis import HostParts
 
 
 @dataclass(frozen=True)
@@ -49,24 +47,25 @@ def forward_share(found: Traced) -> float | None:
     largest, at most: a frozen model leaves operators that no graph records, and a closure's way forward is within its
     optimizer's step. None without a trace that shows operators."""
 
-    def seconds(parts: HostParts) -> float | None:
-        return None if parts.operators_s is None else parts.operators_s + (parts.optimizer_s or 0.0)
-
-    return max(_shares(found, seconds), default=None)
-
-
-def graph_share(found: Traced) -> float | None:
-    """The share of the profiled steps in operators through which a backward pass went, on the rank where it is least:
-    what of the forward pass is the model's for sure. None without a trace that shows them."""
-    return min(_shares(found, lambda parts: parts.graph_s), default=None)
+    shares = (
+        (rank.parts.operators_s + (rank.parts.optimizer_s or 0.0)) / whole
+        for rank in found.undisturbed
+        if rank.parts.operators_s is not None and (whole := sum(rank.steps.durations_s)) > 0
+    )
+    return max(shares, default=None)
 
 
-def _shares(found: Traced, seconds: Callable[[HostParts], float | None]) -> Iterator[float]:
-    """Of the profiled steps, on each rank of which it is known."""
-    for rank in found.undisturbed:
-        own, whole = seconds(rank.parts), sum(rank.steps.durations_s)
-        if own is not None and whole > 0:
-            yield own / whole
+def graph_per_backward(found: Traced) -> float | None:
+    """The time in operators through which a backward pass went, what of the forward pass is the model's for sure, over
+    that of the backward passes, on the rank where it is least. A profiler slows both alike, and other steps less or
+    more than the whole step: so it is told of the backward pass, and not of the step. None without a trace that shows
+    both."""
+    ratios = (
+        rank.parts.graph_s / rank.parts.backward_s
+        for rank in found.undisturbed
+        if rank.parts.graph_s is not None and rank.parts.backward_s
+    )
+    return min(ratios, default=None)
 
 
 def traced(recording: Recording) -> Traced:

@@ -36,11 +36,11 @@ def main():
 
     torch.manual_seed(0)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    reviews = make_reviews(128, words=16)
+    reviews = make_reviews(256, words=16)
     dataset = Reviews(reviews, Tokenizer([text for text, _ in reviews]))
     loader = DataLoader(
         dataset,
-        batch_size=8,
+        batch_size=16,
         shuffle=True,
         num_workers=1,
         pin_memory=device.type == "cuda",
