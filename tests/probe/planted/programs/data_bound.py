@@ -17,8 +17,8 @@ def main():
 
     torch.manual_seed(0)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    pictures = CompressedPictures(320)
-    loader = DataLoader(pictures, batch_size=16, shuffle=True, pin_memory=device.type == "cuda")  # expect: TL103
+    pictures = CompressedPictures(640)
+    loader = DataLoader(pictures, batch_size=32, shuffle=True, pin_memory=device.type == "cuda")  # expect: TL103
     model = ConvNet().to(device)
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)

@@ -16,7 +16,7 @@ def main():
 
     torch.manual_seed(0)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    model = ConvNet(depth=4).to(device)
+    model = ConvNet(depth=10).to(device)
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     templates = torch.rand(CLASSES, 3, SIZE, SIZE, device=device)
