@@ -129,6 +129,8 @@ IN_A_FOLDER = {
     "configuration is added": (save("trainlint.toml", "select = ['TL0']"), "trainlint.toml"),
     "a file is ignored from now on": (save(".gitignore", "other/"), ".gitignore"),
     "requirements are saved": (save("requirements.txt", "torch<2"), "requirements.txt"),
+    "an environment of conda is saved": (save("environment.yml", "- pytorch=2.1"), "environment.yml"),
+    "a lock file is saved": (save("uv.lock", '[[package]]\nname = "torch"\nversion = "2.1"'), "uv.lock"),
 }
 
 

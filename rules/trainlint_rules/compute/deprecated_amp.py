@@ -100,7 +100,8 @@ class DeprecatedAmp(Rule):
     device must be passed where it is called. Imports are added and dropped as needed.
 
     The fixed code needs the torch that has the replacement. Where the dependencies admit older ones as well, as
-    `torch>=1.8` does, raise their lower bound, or set `torch-version` to the release that the code must run with.
+    `torch>=1.8` does, the fix is unsafe: raise their lower bound, or set `torch-version` to the release that the code
+    must run with.
 
     ## How the probe confirms it
     It does not: nothing is measured about a name.
@@ -365,6 +366,11 @@ class DeprecatedAmp(Rule):
         recipes = (*_rewrite(use, replacement), *_tidy_imports(use))
         because = "" if safe else "the name is not called here"
         return Fix(applicability, f"Use {replacement.function}", recipes, because=because)
+
+    def fix_needs(self, finding: Finding) -> tuple[int, int]:
+        use = finding.subject
+        assert isinstance(use, NameUse)
+        return REPLACEMENTS[use.name].since
 
 
 def _is_available(replacement: Replacement, torch: tuple[int, int] | None) -> bool:

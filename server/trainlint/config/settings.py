@@ -75,7 +75,7 @@ class Settings:
     loader_factories: Patterns = ()
     """Names of functions that return a DataLoader."""
     torch_version: str | None = None
-    """The newest PyTorch release that the code runs with, as "2.4". Default: the upper bound in its dependencies."""
+    """The PyTorch release that the code runs with, as "2.4". Default: what lock files pin or dependencies admit."""
     require_suppression_reason: bool = False
     """Report suppression comments that do not say why (TL004)."""
     plugins: Patterns | None = None

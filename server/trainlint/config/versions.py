@@ -1,13 +1,13 @@
-"""The newest PyTorch release that a project admits, read from its dependencies."""
+"""The PyTorch releases that a project admits, read from its dependencies."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from trainlint.source.dependencies import dependency_files
+from trainlint.source.dependencies import Dependencies, dependency_files
 
 Release: TypeAlias = tuple[int, int]
 """Major and minor version."""
@@ -26,37 +26,87 @@ _SPECIFIER = re.compile(
     r"v?(?P<major>\d{1,9})(?:\.(?P<minor>\d{1,9}|\*)(?:\.(?P<patch>\d{1,9}|\*))?)?[\w.*+-]*"
 )
 _NO_UPPER_BOUND = frozenset({">", ">=", "!="})
+_NO_LOWER_BOUND = frozenset({"<", "<=", "!="})
+_ITEM_OF_YAML = re.compile(r"""\s*-\s+["']?(?:[\w./:-]+::)?(?P<requirement>[^"']*)""")
+"""An item of a list, without the channel that conda may be told."""
+_KEY_OF_YAML = re.compile(r"(?P<key>\w+)[ \t]*:")
+_FUZZY = re.compile(r"(?<![=<>!~])=(?![=])")
+"""How conda asks for any release that begins so: `pytorch=2.1`."""
 
 
-def newest_torch(root: Path, setting: str | None = None) -> Release | None:
-    """The newest torch release that a project admits: what the setting says, else the largest upper bound in
-    `pyproject.toml`, `setup.cfg` and the `requirements*.txt` of the folder; None where one of their requirements on
-    torch is open above, or where there is none. Never fails on a file that is broken, since it may be another
-    tool's."""
+class Admitted(NamedTuple):
+    """The torch releases that a project may run with, as far as it says."""
+
+    newest: Release | None = None
+    """None where nothing bounds them from above."""
+    oldest: Release | None = None
+    """None where nothing bounds them from below."""
+    said_by: str = ""
+    """What says which is the newest: the setting, or files; empty where nothing does."""
+
+
+def admitted_torch(root: Path, setting: str | None = None) -> Admitted:
+    """The torch releases that a project may run with.
+
+    The newest is what the setting says; else what the lock files of the folder pin; else the largest upper bound in
+    `pyproject.toml`, `setup.cfg`, the `requirements*.txt` and the `environment*.yml`, where none of their requirements
+    on torch is open above. The oldest is what the setting says; else the smallest release that one of all these
+    requirements begins with. Never fails on a file that is broken, since it may be another tool's.
+    """
     if setting is not None:
         major, minor = setting.split(".")[:2]
-        return int(major), int(minor)
-    found = (_REQUIREMENT.match(text) for text in _requirements(root))
-    return _largest([_upper_bound(match["specifiers"]) for match in found if match])
+        release = int(major), int(minor)
+        return Admitted(release, release, "torch-version")
+    found = [
+        _Requirement(one.file.name, match["specifiers"], one.locked)
+        for one in dependency_files(root)
+        for text in _requirements(one)
+        if (match := _REQUIREMENT.match(text))
+    ]
+    deciding = [one for one in found if one.locked] or found
+    newest = _largest([_upper_bound(one.specifiers) for one in deciding])
+    oldest = [bound for one in found if (bound := _lower_bound(one.specifiers)) is not None]
+    said_by = ", ".join(dict.fromkeys(one.file for one in deciding)) if newest is not None else ""
+    return Admitted(newest, min(oldest, default=None), said_by)
+
+
+class _Requirement(NamedTuple):
+    """What a file asks of torch."""
+
+    file: str
+    specifiers: str
+    locked: bool
+
+
+def _choices(specifiers: str) -> list[list[re.Match[str]]]:
+    """The specifiers, such as `>=2.1` and `<3`, of each choice, as of Poetry's `^1.13 || ^2.1`."""
+    before_options = _OPTION_OF_PIP.split(specifiers, maxsplit=1)[0]
+    return [list(_SPECIFIER.finditer(choice)) for choice in before_options.replace("||", "|").split("|")]
 
 
 def _upper_bound(specifiers: str) -> Release | None:
-    """The newest release that specifiers such as `>=2.1,<3` or Poetry's `^1.13 || ^2.1` admit; None where they are open
-    above."""
-    before_options = _OPTION_OF_PIP.split(specifiers, maxsplit=1)[0]
-    return _largest([_smallest_bound(choice) for choice in before_options.replace("||", "|").split("|")])
+    """The newest release that specifiers admit; None where they are open above."""
+    return _largest([min(filter(None, map(_bound_of, choice)), default=None) for choice in _choices(specifiers)])
 
 
-def _smallest_bound(specifiers: str) -> Release | None:
-    """The newest release that all of the specifiers admit; None where they are open above."""
-    bounds = (_bound_of(found) for found in _SPECIFIER.finditer(specifiers))
-    return min((bound for bound in bounds if bound is not None), default=None)
+def _lower_bound(specifiers: str) -> Release | None:
+    """The oldest release that specifiers admit; None where they are open below."""
+    bounds = [max(filter(None, map(_begin_of, choice)), default=None) for choice in _choices(specifiers)]
+    known = [bound for bound in bounds if bound is not None]
+    return min(known) if len(known) == len(bounds) else None
 
 
 def _largest(bounds: list[Release | None]) -> Release | None:
     """The largest bound; None where one of them is open or there are none."""
     known = [bound for bound in bounds if bound is not None]
     return max(known, default=None) if len(known) == len(bounds) else None
+
+
+def _begin_of(specifier: re.Match[str]) -> Release | None:
+    """The oldest release that a specifier admits; None where it is open below."""
+    if specifier["operator"] in _NO_LOWER_BOUND:
+        return None
+    return int(specifier["major"]), _number(specifier["minor"]) or 0
 
 
 def _bound_of(specifier: re.Match[str]) -> Release | None:
@@ -91,16 +141,30 @@ def _last_of(major: int) -> Release:
     return major, _LAST_MINOR.get(major, _MINOR_STILL_OPEN)
 
 
-def _requirements(root: Path) -> Iterator[str]:
-    """Everything in the project's files that may be a requirement."""
-    for file, data in dependency_files(root):
-        text = data.decode("utf-8", "replace")
-        if file.suffix == ".toml":
-            yield from _of_pyproject(text)
-        elif file.suffix == ".cfg":
-            yield from _of_setup_cfg(text)
-        else:
-            yield from text.splitlines()
+def _requirements(dependencies: Dependencies) -> Iterator[str]:
+    """Everything in one of the project's files that may be a requirement."""
+    text, suffix = dependencies.data.decode("utf-8", "replace"), dependencies.file.suffix
+    if dependencies.locked:
+        yield from text.splitlines()
+    elif suffix == ".toml":
+        yield from _of_pyproject(text)
+    elif suffix == ".cfg":
+        yield from _of_setup_cfg(text)
+    elif suffix in (".yml", ".yaml"):
+        yield from _of_conda(text)
+    else:
+        yield from text.splitlines()
+
+
+def _of_conda(text: str) -> Iterator[str]:
+    """The items of `dependencies`, and what pip is to install besides."""
+    key = ""
+    for line in text.splitlines():
+        top = _KEY_OF_YAML.match(line)
+        key = top["key"] if top is not None else key
+        item = _ITEM_OF_YAML.match(line) if key == "dependencies" else None
+        if item is not None:
+            yield _FUZZY.sub("~", item["requirement"], count=1)
 
 
 def _of_pyproject(text: str) -> Iterator[str]:

@@ -185,7 +185,7 @@ class ProjectCheck:
         from trainlint.lint.component import Component
         from trainlint.lint.entries import EntryPoints
 
-        options = _link_options(task.governing, self.files.root)
+        options = link_options(task.governing, self.files.root)
         decoded = None if self.kept is None else self.kept.decoded
         component = Component(self.files.root, facts, options, task.governing.selection, task.governed, decoded)
         if not component.rules:
@@ -232,11 +232,13 @@ def _parses(text: str) -> bool:
     return True
 
 
-def _link_options(governing: Governing, root: Path) -> LinkOptions:
-    from trainlint.config.versions import newest_torch
+def link_options(governing: Governing, root: Path) -> LinkOptions:
+    """What the settings, and what the project depends on, tell the analyzer."""
+    from trainlint.config.versions import admitted_torch
     from trainlint.semantics.link import LinkOptions
 
     settings = governing.resolved.settings
+    torch = admitted_torch(root, settings.torch_version)
     return LinkOptions(
         device=settings.device,
         distributed=settings.distributed,
@@ -244,5 +246,6 @@ def _link_options(governing: Governing, root: Path) -> LinkOptions:
         sync_functions=settings.sync_functions,
         rank_guards=settings.rank_guards,
         loader_factories=settings.loader_factories,
-        torch_version=newest_torch(root, settings.torch_version),
+        torch_version=torch.newest,
+        oldest_torch=torch.oldest,
     )

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from trainlint.fixes.recipe import Fix
+from trainlint.fixes.recipe import Applicability, Fix
 from trainlint.lint.failures import Failure, guarded
 from trainlint.lint.finding import Finding
 from trainlint.lint.result import HotLoop
@@ -112,7 +112,7 @@ class Component:
         not_about_code = FileRule, RuntimeRule
         codes = [code for code in sorted(wanted) if not issubclass(selected[code], not_about_code)]
         rules = [self.selection.instance(code) for code in codes]
-        return [rule for rule in rules if _holds_for(rule, self.options.torch_version)]
+        return [rule for rule in rules if holds_for(rule, self.options.torch_version)]
 
 
 class EntryRuns:
@@ -147,7 +147,7 @@ class EntryRuns:
         linker = self.component.linker
         project = guarded(found.failures, "linking", os.fspath(entry), lambda: linker.complete(walk))
         if project is not None:
-            self._run_rules(project, os.fspath(entry), found)
+            self.run_rules(project, os.fspath(entry), found)
         found.read = walk.read
         return found
 
@@ -175,10 +175,11 @@ class EntryRuns:
             return Uncalled(path, owner, called, frozenset(), owner.trains, found)
         found.read = walked.read
         if walked.project != self._nothing:
-            self._run_rules(walked.project, os.fspath(path), found)
+            self.run_rules(walked.project, os.fspath(path), found)
         return Uncalled(path, owner, called, walked.reached, walked.trains, found)
 
-    def _run_rules(self, project: Project, where: str, found: EntryFindings) -> None:
+    def run_rules(self, project: Project, where: str, found: EntryFindings) -> None:
+        """Add to `found` what the rules find in the project that the file `where` came to."""
         findings: dict[Path, list[Finding | HotLoop]] = {}
         for rule in self.component.rules:
             started = time.perf_counter()
@@ -197,7 +198,8 @@ class EntryRuns:
             return [finding for finding in rule.check(project) if rule.code in codes.get(finding.site.path, ())]
 
         findings = guarded(failures, f"{rule.code} {rule.name}", where, found) or ()
-        return [replace(finding, fix=_fix(rule, finding, failures)) for finding in findings]
+        oldest = self.component.options.oldest_torch
+        return [replace(finding, fix=_fix(rule, finding, failures, oldest)) for finding in findings]
 
 
 def _add_by_file(by_file: dict[Path, set[FunctionKey]], functions: Iterable[FunctionKey]) -> None:
@@ -205,12 +207,24 @@ def _add_by_file(by_file: dict[Path, set[FunctionKey]], functions: Iterable[Func
         by_file.setdefault(function[0], set()).add(function)
 
 
-def _fix(rule: Rule, finding: Finding, failures: list[Failure]) -> Fix | None:
+def _fix(rule: Rule, finding: Finding, failures: list[Failure], oldest_torch: tuple[int, int] | None) -> Fix | None:
     where = f"{finding.site.path}:{finding.site.row}"
-    return finding.fix or guarded(failures, f"the fix of {rule.code} {rule.name}", where, lambda: rule.fix(finding))
+    what = f"the fix of {rule.code} {rule.name}"
+    fix = finding.fix or guarded(failures, what, where, lambda: rule.fix(finding))
+    if fix is None or fix.applicability is Applicability.DISPLAY or oldest_torch is None:
+        return fix
+    needed = guarded(failures, what, where, lambda: rule.fix_needs(finding))
+    if needed is None or needed <= oldest_torch:
+        return fix
+    because = f"the fixed code needs torch {_written(needed)}, and the project admits {_written(oldest_torch)} as well"
+    return replace(fix, applicability=Applicability.UNSAFE, because=fix.because or because)
 
 
-def _holds_for(rule: Rule, torch: tuple[int, int] | None) -> bool:
+def _written(release: tuple[int, int]) -> str:
+    return f"{release[0]}.{release[1]}"
+
+
+def holds_for(rule: Rule, torch: tuple[int, int] | None) -> bool:
     """Whether a rule holds for the torch that the project runs on, as far as it says."""
     first, last = rule.torch
     if torch is None:

@@ -116,7 +116,7 @@ class ProjectFiles:
     def requirements(self) -> bytes:
         """A digest of the files that may say which torch release the project needs."""
         digest = blake2b(digest_size=_DIGEST_BYTES)
-        for file, data in dependency_files(self.root):
+        for file, data, _ in dependency_files(self.root):
             digest.update(file.name.encode("utf-8", "surrogateescape") + b"\0" + data)
         return digest.digest()
 

@@ -144,6 +144,11 @@ class Rule:
         """Return what would mend the finding, or None. `finding.subject` is the record that was reported."""
         return None
 
+    def fix_needs(self, finding: Finding) -> tuple[int, int] | None:
+        """First torch release that the fixed code runs with: where the project admits older ones, the fix is no safe
+        one. By default the first that the rule holds for."""
+        return self.torch[0]
+
     def judge(self, finding: Finding, evidence: Evidence) -> Verdict:
         """Confirm or clear the finding by what was measured."""
         return Verdict(Status.INCONCLUSIVE, note="nothing measured at run time speaks about this rule")

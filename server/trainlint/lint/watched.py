@@ -11,7 +11,7 @@ from typing import NamedTuple, TypedDict
 from trainlint.config.errors import ConfigError
 from trainlint.lint.check_options import CheckOptions
 from trainlint.lint.governing import resolver_of
-from trainlint.source.dependencies import REQUIREMENTS, requirement_files
+from trainlint.source.dependencies import REQUIREMENTS, lock_files, requirement_files
 from trainlint.source.discovery import (
     CONFIGURATION_FILES,
     Filters,
@@ -25,7 +25,7 @@ from trainlint.source.discovery import (
 
 _GOVERNING_FILES = (*CONFIGURATION_FILES, ".gitignore")
 """What decides in any folder about the files below it."""
-_SUFFIXES = (".py", ".ipynb", ".toml", ".txt", ".cfg", ".gitignore")
+_SUFFIXES = (".py", ".ipynb", ".toml", ".txt", ".cfg", ".yml", ".yaml", ".lock", ".gitignore")
 """How the names of files end that a run may depend on."""
 
 
@@ -118,7 +118,7 @@ class _Survey:
             self.files.update(scripts_in(root))
         else:
             self._walk(root)
-        self.files.update([root / "setup.cfg", *requirement_files(root)])
+        self.files.update([root / "setup.cfg", *requirement_files(root), *lock_files(root)])
         if (root / REQUIREMENTS).is_dir():
             self.folders.add(root / REQUIREMENTS)
         if folder == path:

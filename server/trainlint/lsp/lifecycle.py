@@ -27,6 +27,10 @@ _WATCHED = (
     "**/*requirements*.txt",
     "**/requirements/*.txt",
     "**/setup.cfg",
+    "**/environment*.yml",
+    "**/environment*.yaml",
+    "**/*.lock",
+    "**/pylock*.toml",
     "**/.gitignore",
     "**/.git/HEAD",
 )

@@ -143,6 +143,8 @@ class LinkOptions:
     """Names of functions that return a DataLoader."""
     torch_version: tuple[int, int] | None = None
     """Newest torch release that the project admits; None where nothing bounds it from above."""
+    oldest_torch: tuple[int, int] | None = None
+    """Oldest one, which the code that fixes leave must run with too; None where nothing bounds it from below."""
 
 
 def link(files: Mapping[Path, ModuleFacts], options: LinkOptions | None = None) -> Project:
