@@ -140,7 +140,7 @@ def parse(words: Sequence[str]) -> CheckArguments:
         raise Failure("`--path-map` says what the paths in a probe's result mean; give that with `--evidence FILE`")
     if found.watch:
         _check_watch(found, paths)
-    config_file, overrides = _configuration(found.config, found.isolated)
+    config_file, overrides = configuration(found.config, found.isolated)
     settings = _settings(found)
     return CheckArguments(
         paths=paths,
@@ -316,7 +316,7 @@ def _settings(found: argparse.Namespace) -> dict[str, object]:
     return {key: value for key, value in given.items() if value is not None}
 
 
-def _configuration(values: Sequence[str], isolated: bool) -> tuple[Path | None, dict[str, object]]:
+def configuration(values: Sequence[str], isolated: bool) -> tuple[Path | None, dict[str, object]]:
     """Split the uses of `--config` into the one file and the settings.
 
     Raises:

@@ -1,33 +1,151 @@
-"""`trainlint explain CODE|NAME`: print the page of a rule."""
+"""`trainlint explain CODE|NAME`: print the page of a rule.
+`trainlint explain PATH:ROW [CODE|NAME]`: say why a finding is there, or why it is not."""
 
 from __future__ import annotations
 
+import argparse
+import re
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
-from trainlint.cli.arguments import VerbParser, add_colour
+from trainlint.cli.arguments import VerbParser, add_colour, add_configuration
 from trainlint.cli.failure import Failure
+from trainlint.cli.program import FAILED
 from trainlint.cli.terminal import is_terminal, wants_colour
 from trainlint.lint.registry import Registry, load_registry
 from trainlint.lint.rule import Rule
 from trainlint.report.rule_page import page_of
 
+if TYPE_CHECKING:
+    from trainlint.lint.explaining import Explanation
+    from trainlint.lint.result import Reported
+    from trainlint.report.sources import Sources
+
+_NOTEBOOK = ".ipynb"
+_PLACE = re.compile(r"(?P<path>.+?)(?P<numbers>(?::(?:cell )?\d+){1,3}):?", re.DOTALL)
+"""A path before one to three numbers, as reports write places; a drive letter belongs to the path."""
+
+_NO_STANDARD_INPUT = "standard input cannot be explained; save it to a file"
+
 
 def parser() -> VerbParser:
-    verb = VerbParser("explain", "CODE|NAME", "Print the page of a rule: what it reports, why, and what to do.")
-    verb.add_argument("rule", metavar="CODE|NAME", help="a rule's code or name: TL201, sync-in-step")
+    verb = VerbParser(
+        "explain",
+        "CODE|NAME | PATH:ROW [CODE|NAME] [OPTIONS]",
+        "Print the page of a rule; or say why a row is reported, or why it is not.",
+    )
+    verb.add_argument(
+        "subject",
+        metavar="CODE|NAME|PATH:ROW",
+        help="a rule's code or name (TL201, sync-in-step), or a row (train.py:41; of a notebook, "
+        "train.ipynb:CELL:ROW; a column behind it is passed over)",
+    )
+    verb.add_argument(
+        "rule", nargs="?", metavar="CODE|NAME", help="the rule that is asked about, at a row (default: all rules)"
+    )
+    verb.add_argument("--baseline", type=Path, metavar="FILE", help="what this file lists is not reported, as in check")
+    add_configuration(verb)
     add_colour(verb)
     return verb
 
 
 def main(arguments: Sequence[str]) -> int:
+    if any(word.startswith("-:") for word in arguments):
+        raise Failure(_NO_STANDARD_INPUT)
     found = parser().parse(arguments)
-    page = page_of(_rule(load_registry(), found.rule))
+    place = place_of(found.subject)
+    if place is not None:
+        return _explain(place, found)
+    if found.rule is not None or found.baseline is not None:
+        raise Failure(f"`{found.subject}` is no row of a file; write PATH:ROW, such as train.py:41")
+    page = page_of(_rule(load_registry(), found.subject))
     if is_terminal(sys.stdout) or found.color == "always":
         _print_rendered(page, wants_colour(found.color, sys.stdout))
     else:
         print(page)
     return 0
+
+
+class Place(NamedTuple):
+    path: Path
+    cell: int | None
+    row: int
+
+
+def place_of(text: str) -> Place | None:
+    """The row of a file that a word names; None where it names none.
+
+    Raises:
+        Failure: it names a file without a row, or a notebook without a cell.
+    """
+    found = _PLACE.fullmatch(text)
+    if found is None:
+        if text == "-":
+            raise Failure(_NO_STANDARD_INPUT)
+        if Path(text).is_file():
+            raise Failure(f"`{text}` names no row; write PATH:ROW, such as {text}:41")
+        return None
+    path = Path(found["path"])
+    numbers = [int(number) for number in re.findall(r"\d+", found["numbers"])]
+    if path.suffix == _NOTEBOOK:
+        if len(numbers) == 1:
+            raise Failure(f"`{text}` names no cell; in a notebook, write PATH:CELL:ROW, such as {path}:3:12")
+        return Place(path, numbers[0], numbers[1])
+    if len(numbers) > 2 or "cell" in found["numbers"]:
+        raise Failure(f"`{text}` has more numbers than a row and a column; only notebooks have cells")
+    return Place(path, None, numbers[0])
+
+
+def _explain(place: Place, found: argparse.Namespace) -> int:
+    """Explain a row.
+
+    Raises:
+        Failure: there is no such row, or no such rule.
+        ConfigError: a configuration is wrong.
+    """
+    from trainlint.cli.check_arguments import configuration
+    from trainlint.lint.check_options import CheckOptions
+    from trainlint.lint.explaining import Asking, NoSuchPlaceError, explain
+    from trainlint.report.explanation import lines
+    from trainlint.report.sources import Sources
+    from trainlint.report.view import View
+    from trainlint.source.discovery import absolute
+
+    path = absolute(place.path)
+    if not path.exists():
+        raise Failure(f"{place.path}: no such file")
+    if path.is_dir():
+        raise Failure(f"{place.path} is a folder; name a file and a row: PATH:ROW")
+    config_file, overrides = configuration(found.config, found.isolated)
+    options = CheckOptions(overrides=overrides, config_file=config_file, isolated=found.isolated)
+    code = None if found.rule is None else _rule(load_registry(), found.rule).code
+    try:
+        explanation = explain(Asking(path, place.cell, place.row, code), options)
+    except NoSuchPlaceError as error:
+        raise Failure(f"{place.path}: {error}") from error
+    sources = Sources()
+    listed = _listed(found.baseline, explanation, sources)
+    explanation.reported = tuple(one for one in explanation.reported if one not in listed)
+    view = View(Path.cwd(), sources, wants_colour(found.color, sys.stdout))
+    for line in lines(explanation, view, listed):
+        print(line)
+    for warning in explanation.warnings:
+        print(f"trainlint: warning: {warning}", file=sys.stderr)
+    for error_text in explanation.errors:
+        print(f"trainlint: {error_text}", file=sys.stderr)
+    return FAILED if explanation.errors else 0
+
+
+def _listed(file: Path | None, explanation: Explanation, sources: Sources) -> list[Reported]:
+    """What of the findings at the row a baseline lists."""
+    if file is None:
+        return []
+    from trainlint.cli.baselines import load
+
+    new = load(file).new(explanation.all_reported, sources)
+    return [one for one in explanation.reported if one not in new]
 
 
 def _rule(registry: Registry, code_or_name: str) -> type[Rule]:

@@ -27,7 +27,7 @@ VERBS = {
     "check": "Lint files and folders (the default verb)",
     "probe": "Run a job for some steps, and say where the time goes",
     "rules": "List all rules",
-    "explain": "Print the page of a rule",
+    "explain": "Print the page of a rule, or say why a finding is there or not",
     "config": "Print the effective settings, and where each comes from",
     "clean": "Remove caches",
     "server": "Run the language server",

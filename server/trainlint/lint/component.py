@@ -224,7 +224,7 @@ def _written(release: tuple[int, int]) -> str:
     return f"{release[0]}.{release[1]}"
 
 
-def holds_for(rule: Rule, torch: tuple[int, int] | None) -> bool:
+def holds_for(rule: Rule | type[Rule], torch: tuple[int, int] | None) -> bool:
     """Whether a rule holds for the torch that the project runs on, as far as it says."""
     first, last = rule.torch
     if torch is None:

@@ -10,9 +10,10 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 from trainlint.config.errors import nearest
-from trainlint.config.resolved import Resolved
+from trainlint.config.resolved import DEFAULT, Resolved
 from trainlint.config.rule_names import check_pack_names, check_rule_names, matching
 from trainlint.lint.finding import CANNOT_LINT, Severity
 from trainlint.lint.packs import Pack, installed_packs
@@ -40,6 +41,16 @@ def selection_of(resolved: Resolved, installed: tuple[Pack, ...] | None = None) 
     return Selection(load_registry(resolved.settings.plugins, installed), resolved)
 
 
+class Choice(NamedTuple):
+    """Whether a rule is selected, and what decides that."""
+
+    selected: bool
+    key: str
+    """The setting; "default" where none speaks about the rule."""
+    pattern: str = ""
+    """What of it stands for the rule; empty where nothing does."""
+
+
 class Selection:
     """The rules that the settings of one configuration select.
 
@@ -61,23 +72,42 @@ class Selection:
     @cached_property
     def rules(self) -> Mapping[str, type[Rule]]:
         """The selected rules by code, before `per-file-ignores`."""
+        return {code: rule for code, rule in self.registry.rules.items() if self.choices[code].selected}
+
+    @cached_property
+    def choices(self) -> Mapping[str, Choice]:
+        """Of each installed rule, by code, whether it is selected and what decides that."""
         settings = self._settings
-        chosen: dict[str, bool] = {}
         if settings.select is None:
-            chosen = {code: rule.default for code, rule in self.registry.rules.items()}
-        selectors = [(pattern, True) for pattern in (*(settings.select or ()), *settings.extend_select)]
-        selectors += [(_WITHOUT_REASON, True)] * settings.require_suppression_reason
-        selectors += [(pattern, False) for pattern in settings.ignore]
-        for pattern, selected in sorted(selectors, key=lambda one: (specificity(one[0]), not one[1])):
-            chosen |= dict.fromkeys(matching(pattern, self._names), selected)
-        return {
-            code: rule for code, rule in self.registry.rules.items() if chosen.get(code, False) or code in CANNOT_LINT
-        }
+            chosen = {code: Choice(rule.default, "default") for code, rule in self.registry.rules.items()}
+        else:
+            chosen = dict.fromkeys(self.registry.rules, Choice(False, "select"))
+        choices = [Choice(True, "select", pattern) for pattern in settings.select or ()]
+        choices += [Choice(True, "extend-select", pattern) for pattern in settings.extend_select]
+        choices += [Choice(True, "require-suppression-reason", _WITHOUT_REASON)] * settings.require_suppression_reason
+        choices += [Choice(False, "ignore", pattern) for pattern in settings.ignore]
+        for choice in sorted(choices, key=lambda one: (specificity(one.pattern), not one.selected)):
+            chosen |= dict.fromkeys(matching(choice.pattern, self._names), choice)
+        return chosen | {code: Choice(True, "default") for code in CANNOT_LINT if code in chosen}
 
     def codes(self, path: Path) -> frozenset[str]:
         """The codes of the rules that may report on a file."""
         ignored = self._ignored(path)
         return self._codes if not ignored else self._codes - (ignored - CANNOT_LINT)
+
+    def ignored_by(self, path: Path, code: str) -> str | None:
+        """The pattern of `per-file-ignores` that turns a rule off for a file."""
+        if code in CANNOT_LINT:
+            return None
+        relative = self._relative(path)
+        for pattern, (files, codes) in zip(self._settings.per_file_ignores, self._file_patterns, strict=True):
+            if code in codes and files.covers(relative):
+                return pattern
+        return None
+
+    def origin(self, key: str) -> str:
+        """Where a setting comes from: a file, an option of the command line, or "default"."""
+        return self._resolved.origins.get(key, DEFAULT)
 
     def severity(self, code: str, otherwise: Severity) -> Severity:
         """The severity that the settings give to a rule."""
@@ -89,8 +119,8 @@ class Selection:
         return self._settings.min_confidence
 
     def instance(self, code: str) -> Rule:
-        """Make a rule ready to run, with the options of its own table."""
-        rule = self.rules[code]()
+        """Make a rule, selected or not, ready to run, with the options of its own table."""
+        rule = self.registry.rules[code]()
         rule.options = RuleOptions(self._options[code])
         return rule
 
@@ -133,11 +163,15 @@ class Selection:
         ]
 
     def _ignored(self, path: Path) -> frozenset[str]:
-        text = os.fspath(path)
         if not self._file_patterns:
             return frozenset()
-        relative = text.removeprefix(self._root).replace(os.sep, "/") if text.startswith(self._root) else path.name
+        relative = self._relative(path)
         return _union(codes for patterns, codes in self._file_patterns if patterns.covers(relative))
+
+    def _relative(self, path: Path) -> str:
+        """A file as the patterns of `per-file-ignores` name it."""
+        text = os.fspath(path)
+        return text.removeprefix(self._root).replace(os.sep, "/") if text.startswith(self._root) else path.name
 
 
 def specificity(pattern: str) -> int:

@@ -769,3 +769,5 @@ class Project:
 
 
 _LISTS = tuple(one.name for one in fields(Project) if one.name != "torch_version")
+RECORD_LISTS = tuple(name for name in _LISTS if name != "entries")
+"""The fields of a project that list records: expressions with the place where each stands."""

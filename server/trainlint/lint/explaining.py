@@ -1,0 +1,357 @@
+"""Why a finding is, or is not, at a row: what stands there, what the model knows of it, what a rule asked of it, and
+what became of what the rule found."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from trainlint.config.versions import Admitted, admitted_torch
+from trainlint.lint.check_options import CheckOptions
+from trainlint.lint.checking import link_options
+from trainlint.lint.component import Component, EntryFindings, EntryRuns, FunctionKey, Walked, holds_for
+from trainlint.lint.engine import Run, collector_paused
+from trainlint.lint.extraction import Extraction
+from trainlint.lint.failures import guarded
+from trainlint.lint.finding import CANNOT_LINT, Finding
+from trainlint.lint.projects import ProjectFiles
+from trainlint.lint.questions import Asked, listen, records_at
+from trainlint.lint.reporting import strongest
+from trainlint.lint.result import Reported
+from trainlint.lint.rule import FileRule, Rule, RuntimeRule
+from trainlint.lint.selection import Selection
+from trainlint.semantics.context import Context, Entry, Site
+from trainlint.semantics.project import Project
+from trainlint.semantics.vocabulary import Confidence
+from trainlint.source.discovery import is_excluded
+from trainlint.source.documents import Document, Unreadable, decode
+from trainlint.source.suppressions import Suppression, Suppressions
+
+
+class NoSuchPlaceError(Exception):
+    """A file has no such row; the message says what it has."""
+
+
+class Asking(NamedTuple):
+    """A row, as users see it, and the rule that is asked about."""
+
+    path: Path
+    cell: int | None
+    row: int
+    rule: str | None
+    """The code; None to ask about all rules."""
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A function of the project, and where it stands."""
+
+    name: str
+    """`module.function`, as call paths have it."""
+    path: Path
+    row: int
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """What a rule found, and what keeps it out of the report."""
+
+    finding: Finding
+    not_selected: bool = False
+    ignored_by: str | None = None
+    """The pattern of `per-file-ignores`."""
+    wrong_torch: bool = False
+    """Whether the rule does not hold for the torch release of the project."""
+    silenced_by: Suppression | None = None
+    too_uncertain: bool = False
+    """Whether its confidence is less than what is asked for."""
+
+    @property
+    def is_dropped(self) -> bool:
+        """Whether anything keeps it out."""
+        named = self.ignored_by is not None or self.silenced_by is not None
+        return named or self.not_selected or self.wrong_torch or self.too_uncertain
+
+
+@dataclass(slots=True)
+class Explanation:
+    """All that is known about a row and the rules in question."""
+
+    asking: Asking
+    document: Document | None
+    """None where the file has no text."""
+    selection: Selection
+    torch: Admitted = field(default_factory=Admitted)
+    """The torch releases that the project admits."""
+    reported: tuple[Reported, ...] = ()
+    """What a check reports at the row."""
+    all_reported: tuple[Reported, ...] = ()
+    """What it reports in the whole file: a baseline counts equal ones."""
+    instead: tuple[Reported, ...] = ()
+    """What keeps the whole file from being linted, wherever it is reported."""
+    dropped: list[Dropped] = field(default_factory=list)
+    records: list[tuple[str, Any]] = field(default_factory=list)
+    """What stands at the row, each with the list of the project that holds it."""
+    asked: list[Asked] = field(default_factory=list)
+    """What the rule asked of it, where no finding came of it."""
+    is_linked: bool = False
+    """Whether the file belongs to training code."""
+    is_excluded: bool = False
+    """Whether the file is linted only where it is named."""
+    function: str = ""
+    """Qualified name of the function that the row stands in; empty at module level, and where that is not known."""
+    is_walked: bool = True
+    """Whether the analysis got into that function."""
+    entries: list[Entry] = field(default_factory=list)
+    """The entry points that run code of the row."""
+    definitions: dict[str, Definition] = field(default_factory=dict)
+    """The functions on the ways to the row, by name."""
+    warnings: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
+    """Defects that showed."""
+
+    @property
+    def wrong_torch(self) -> bool:
+        """Whether the rule in question does not hold for the release of torch."""
+        return self.rule is not None and not holds_for(self.rule, self.torch.newest)
+
+    @property
+    def rule(self) -> type[Rule] | None:
+        return None if self.asking.rule is None else self.selection.registry.rules[self.asking.rule]
+
+
+def explain(asking: Asking, options: CheckOptions) -> Explanation:
+    """Look up all that is known about a row.
+
+    Raises:
+        NoSuchPlaceError: the file has no such row.
+        ConfigError: a configuration is wrong.
+    """
+    with collector_paused():
+        return _Explaining(asking, options).explanation()
+
+
+class _Explaining:
+    def __init__(self, asking: Asking, options: CheckOptions) -> None:
+        self.asking = asking
+        self.path = asking.path
+        self.run = Run([asking.path], options)
+        self.root = self.run.root_of(asking.path.parent)
+        self.files = ProjectFiles(
+            self.root, self.run.texts, self.run.cache_of(self.root), self.run.governance.fingerprint
+        )
+        self.governing = self.run.governance.of_folder(asking.path.parent)
+        self.found = Explanation(asking, self._document(), self.governing.selection)
+
+    def explanation(self) -> Explanation:
+        found = self.found
+        rows = self._rows()
+        found.is_excluded = is_excluded(self.path, self.governing.filters)
+        self._look(rows)
+        self._take_reported(rows)
+        return found
+
+    def _document(self) -> Document | None:
+        files = self.files.read([self.path])
+        try:
+            return decode(self.path, files[0].data) if files else None
+        except Unreadable:
+            return None
+
+    def _rows(self) -> range:
+        """The rows of the program that the row in question is: one, or none where there is no text.
+
+        Raises:
+            NoSuchPlaceError: the file has no such row.
+        """
+        document, asking = self.found.document, self.asking
+        if document is None:
+            return range(0)
+        ended = document.text.endswith(("\n", "\r"))
+        last = document.index.rows - (ended and document.index.rows > 1)
+        for row in range(1, last + 1) if asking.cell is not None else [asking.row]:
+            place = document.place(row, 0)
+            if (place.cell, place.row) == (asking.cell, asking.row) and 1 <= row <= last:
+                return range(row, row + 1)
+        if asking.cell is not None:
+            raise NoSuchPlaceError(f"cell {asking.cell} has no row {asking.row}, or there is no such cell of code")
+        raise NoSuchPlaceError(f"the file has {last} row{'' if last == 1 else 's'}, no row {asking.row}")
+
+    # ------------------------------------------------------------------------------------------------- what is found
+
+    def _look(self, rows: range) -> None:
+        """Look at the row as the rules do."""
+        paths = sorted({*self.run.context(self.root), self.path})
+        component = next((one for one in self.files.plan(paths).components if self.path in one), ())
+        if not component or not rows:
+            return
+        extraction = Extraction(self.files, self.run.jobs)
+        extraction.prepare(component)
+        facts = extraction.facts(component)
+        options = link_options(self.governing, self.root)
+        self.found.torch = admitted_torch(self.root, self.governing.resolved.settings.torch_version)
+        if self.path not in facts:
+            return
+        self.found.is_linked = True
+        component_here = Component(self.root, facts, options, self.governing.selection, [self.path])
+        looking = _Looking(component_here, self.path, rows[0], list(self._questioned()))
+        looking.walk_all()
+        self._place(looking)
+        self.found.dropped = [self._dropped(finding) for finding in strongest(looking.here)]
+        self.found.records = looking.records
+        self.found.entries = list(dict.fromkeys(looking.entries))
+        if self.asking.rule is not None and not looking.here:
+            self.found.asked = looking.asked
+
+    def _questioned(self) -> Iterator[Rule]:
+        """The rules in question that are about code, selected or not."""
+        selection = self.governing.selection
+        codes = selection.registry.rules if self.asking.rule is None else [self.asking.rule]
+        for code in codes:
+            if not issubclass(selection.registry.rules[code], FileRule | RuntimeRule):
+                yield selection.instance(code)
+
+    def _dropped(self, finding: Finding) -> Dropped:
+        """What keeps a finding from being reported, as far as anything does."""
+        selection, site = self.governing.selection, finding.site
+        suppressions = self._suppressions
+        return Dropped(
+            finding,
+            not selection.choices[finding.code].selected,
+            selection.ignored_by(self.path, finding.code),
+            not holds_for(selection.instance(finding.code), self.found.torch.newest),
+            suppressions.find(finding.code, finding.name, site.row, site.end_row),
+            finding.confidence < Confidence[selection.min_confidence.upper()],
+        )
+
+    @cached_property
+    def _suppressions(self) -> Suppressions:
+        assert self.found.document is not None
+        return Suppressions.parse(self.found.document.text, self.found.document.index)
+
+    def _place(self, looking: _Looking) -> None:
+        """Tell which function the row is in, and where the functions are on the ways to it."""
+        found, linker = self.found, looking.linker
+        assert found.document is not None
+        functions = list(_functions(found.document.text))
+        around = [one for one in functions if one.first <= looking.row <= one.last]
+        if around:
+            found.function = around[-1].name
+            names = [one.qualname for one in linker.files[self.path].functions]
+            keys = {(self.path, index) for index, name in enumerate(names) if name == found.function}
+            found.is_walked = not keys or not keys.isdisjoint(looking.reached)
+        wanted = {name for _, record in looking.records for name in _path_of(record)}
+        for path in linker.files if wanted else ():
+            module = linker.map.module_name(path) or path.stem
+            text = self._text(path) if any(name.startswith(f"{module}.") for name in wanted) else ""
+            for one in _functions(text):
+                if (name := f"{module}.{one.name}") in wanted:
+                    found.definitions.setdefault(name, Definition(name, path, one.first))
+
+    def _text(self, path: Path) -> str:
+        try:
+            return decode(path, self.files.file(path).data).text
+        except Unreadable:
+            return ""
+
+    def _take_reported(self, rows: range) -> None:
+        """Take what a check reports at the row."""
+        result = self.run.result()
+        self.found.warnings, self.found.errors = result.warnings, result.errors
+        here = [one for one in result.findings if one.cell == self.asking.cell or not rows]
+        self.found.all_reported = result.findings
+        self.found.instead = tuple(one for one in result.findings if one.finding.code in CANNOT_LINT)
+        self.found.reported = tuple(
+            one
+            for one in here
+            if one.location.row <= self.asking.row <= one.end_location.row
+            and self.asking.rule in (None, one.finding.code)
+        )
+
+
+class _Looking(EntryRuns):
+    """Walks all that the findings of a project come from, and looks at one row of a file on the way."""
+
+    def __init__(self, component: Component, path: Path, row: int, rules: Sequence[Rule]) -> None:
+        super().__init__(component)
+        self.linker = component.linker
+        self.path = path
+        self.row = row
+        self.questioned = rules
+        self.reached: set[FunctionKey] = set()
+        self.here: list[Finding] = []
+        """What the rules find at the row."""
+        self.records: list[tuple[str, Any]] = []
+        self.asked: list[Asked] = []
+        self.entries: list[Entry] = []
+
+    def walk_all(self) -> None:
+        """Walk the entry points, and then what none of them calls, as a check does."""
+        walked: list[Walked] = []
+        for entry in self.linker.entries:
+            walked.append(self.walk(entry))
+            self.findings(entry)
+        called = frozenset().union(*(one.reached for one in walked))
+        self.reached |= called
+        for one in walked:
+            if one.learned is not None:
+                for result in self.uncalled(one.learned, called):
+                    self.reached |= result.reached
+
+    def run_rules(self, project: Project, where: str, found: EntryFindings) -> None:
+        """Look at the row, in place of reporting on all of the project."""
+        if self.path not in self.linker.closure(Path(where)):
+            return
+        records = list(records_at(project, self._stands_here))
+        self.records += records
+        self.entries += [entry for entry in project.entries if records]
+        for rule in self.questioned:
+            heard = guarded(found.failures, rule.code, where, partial(listen, rule, project, self._stands_here))
+            if heard is None:
+                continue
+            findings, asked = heard
+            here = [one for one in findings if self._stands_here(one.site)]
+            self.here += here
+            if not here:
+                self.asked += asked
+
+    def _stands_here(self, site: Site) -> bool:
+        return site.path == self.path and site.row <= self.row <= site.end_row
+
+
+class _Function(NamedTuple):
+    name: str
+    """Dotted path within the module, as `FunctionSummary.qualname` has it."""
+    first: int
+    last: int
+
+
+def _functions(text: str) -> Iterator[_Function]:
+    """The functions of a program, those around others before them; none where Python cannot parse it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            tree = ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return
+    waiting: list[tuple[str, ast.AST]] = [("", tree)]
+    while waiting:
+        prefix, node = waiting.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            prefix += node.name
+            if not isinstance(node, ast.ClassDef):
+                first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
+                yield _Function(prefix, first, node.end_lineno or node.lineno)
+            prefix += "."
+        waiting += [(prefix, child) for child in reversed(list(ast.iter_child_nodes(node)))]
+
+
+def _path_of(record: Any) -> tuple[str, ...]:
+    """The ways of calls to a record; some records hold wherever they stand."""
+    context = getattr(record, "context", None)
+    return context.path if isinstance(context, Context) else ()

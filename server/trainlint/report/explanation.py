@@ -1,0 +1,340 @@
+"""What `trainlint explain PATH:ROW` prints: why a finding is there or not, and the facts that decide it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from trainlint.lint.explaining import Dropped, Explanation
+from trainlint.lint.questions import Asked, Question
+from trainlint.lint.result import Reported
+from trainlint.lint.rule import FileRule, Rule, RuntimeRule
+from trainlint.report.concise import plain_line
+from trainlint.report.model_words import GUARDS, KINDS, PLACES, answer_of, question_of
+from trainlint.report.paths import shown
+from trainlint.report.style import Ink, Style, printable
+from trainlint.report.torch_range import torch_range
+from trainlint.report.view import View
+from trainlint.semantics.context import Context, Entry, Site
+from trainlint.semantics.project import Arguments
+from trainlint.semantics.values import Tensor
+from trainlint.semantics.vocabulary import GradMode, Region
+
+_LONGEST = 100
+"""Characters of an expression that are shown."""
+_ABOUT_ITSELF = frozenset({"site", "text", "name", "kind"})
+"""Questions by which a rule looks for the records that it is about."""
+_REGIONS = {
+    Region.SETUP: "set-up",
+    Region.TRAINING: "training",
+    Region.EVALUATION: "evaluation",
+    Region.DATA: "making samples",
+    Region.COLLATE: "collating",
+}
+
+
+def lines(explanation: Explanation, view: View, baselined: Sequence[Reported] = ()) -> Iterator[str]:
+    """The lines of the text. `baselined` is what is reported but for a baseline."""
+    return _Text(explanation, view, baselined).lines()
+
+
+class _Text:
+    def __init__(self, explanation: Explanation, view: View, baselined: Sequence[Reported]) -> None:
+        self.explanation = explanation
+        self.view = view
+        self.style = Style(view.colour)
+        self.baselined = baselined
+
+    def lines(self) -> Iterator[str]:
+        found = self.explanation
+        yield f"{self.style.paint(self._asked_place(), Ink.BOLD)}: {self._quoted(self._source())}".rstrip(": ")
+        yield ""
+        if found.rule is not None:
+            yield from self._about(found.rule)
+        else:
+            yield from self._about_all()
+        if found.is_excluded:
+            yield ""
+            yield "The file is excluded: a check lints it only where it is named itself."
+        if found.records:
+            yield ""
+            yield self._heading("What stands there")
+            yield from self._standing()
+        if any(self._decisive(asked) for asked in found.asked):
+            yield ""
+            yield self._heading("What the rule asked, in order")
+            yield from self._questions()
+
+    def _heading(self, text: str) -> str:
+        return self.style.paint(text, Ink.BOLD)
+
+    # ------------------------------------------------------------------------------------------------------- places
+
+    def _asked_place(self) -> str:
+        asking = self.explanation.asking
+        cell = "" if asking.cell is None else f"cell {asking.cell}:"
+        return f"{printable(shown(asking.path, self.view.root))}:{cell}{asking.row}"
+
+    def _source(self) -> str:
+        document, asking = self.explanation.document, self.explanation.asking
+        return "" if document is None else document.line(asking.cell, asking.row).strip()
+
+    def _place(self, site: Site) -> str:
+        return self._row(site.path, site.row)
+
+    def _row(self, path: Path, row: int) -> str:
+        """A row of the program as users see it."""
+        document = self.view.sources.document(path)
+        place = None if document is None else document.place(row, 0)
+        cell = "" if place is None or place.cell is None else f"cell {place.cell}:"
+        return f"{printable(shown(path, self.view.root))}:{cell}{row if place is None else place.row}"
+
+    def _quoted(self, text: str) -> str:
+        text = printable(" ".join(text.split()))
+        return f"`{text if len(text) <= _LONGEST else text[: _LONGEST - 1] + '…'}`" if text else ""
+
+    # -------------------------------------------------------------------------------------------------- the verdict
+
+    def _about(self, rule: type[Rule]) -> Iterator[str]:
+        found = self.explanation
+        title = f"{rule.code} {rule.name}"
+        if found.reported:
+            yield self._heading(f"{title}: reported")
+            for reported in found.reported:
+                yield from self._reported(reported)
+            return
+        if self.baselined:
+            yield self._heading(f"{title}: found, not reported")
+            yield "  - the baseline lists it"
+            return
+        dropped = [one for one in found.dropped if one.finding.code == rule.code]
+        if dropped:
+            yield self._heading(f"{title}: found, not reported")
+            for one in dropped:
+                yield f"  {printable(one.finding.message)}"
+                yield from (f"  - {reason}" for reason in self._reasons(one))
+            return
+        yield self._heading(f"{title}: not found")
+        yield f"  {printable(rule.summary())}"
+        yield from (f"  - {reason}" for reason in self._why_not_found(rule))
+
+    def _about_all(self) -> Iterator[str]:
+        found = self.explanation
+        for reported in found.reported:
+            yield self._heading(f"{reported.finding.code} {reported.finding.name}: reported")
+            yield from self._reported(reported)
+        shown_codes = {one.finding.code for one in found.reported}
+        for dropped in found.dropped:
+            if dropped.finding.code not in shown_codes:
+                yield self._heading(f"{dropped.finding.code} {dropped.finding.name}: found, not reported")
+                yield f"  {printable(dropped.finding.message)}"
+                yield from (f"  - {reason}" for reason in self._reasons(dropped))
+        for reported in self.baselined:
+            yield self._heading(f"{reported.finding.code} {reported.finding.name}: found, not reported")
+            yield "  - the baseline lists it"
+        if not (found.reported or found.dropped or self.baselined):
+            yield self._heading("No rule finds anything there")
+            yield from (f"  - {reason}" for reason in self._about_the_place())
+
+    def _reported(self, reported: Reported) -> Iterator[str]:
+        finding = reported.finding
+        yield f"  {printable(finding.message)} ({reported.severity.label}, {finding.confidence.label} confidence)"
+        if finding.help:
+            yield f"  help: {printable(finding.help)}"
+
+    def _reasons(self, dropped: Dropped) -> Iterator[str]:
+        """What keeps a finding from being reported."""
+        selection, finding = self.explanation.selection, dropped.finding
+        if dropped.not_selected:
+            choice = selection.choices[finding.code]
+            if choice.key == "default":
+                yield f"the rule is not in the default set: `--extend-select {finding.code}` selects it"
+            elif choice.pattern:
+                yield f'`{choice.key}` turns the rule off, by "{choice.pattern}" ({selection.origin(choice.key)})'
+            else:
+                yield f"`{choice.key}` leaves the rule out ({selection.origin(choice.key)})"
+        if dropped.ignored_by is not None:
+            key = f"per-file-ignores.{dropped.ignored_by}"
+            yield f'`per-file-ignores` turns the rule off for "{dropped.ignored_by}" ({selection.origin(key)})'
+        if dropped.wrong_torch:
+            yield self._torch(selection.registry.rules[finding.code])
+        if dropped.silenced_by is not None:
+            comment = dropped.silenced_by
+            text = self._text_of(finding.site.path, comment.start, comment.end)
+            yield f"{self._quoted(text)} in {self._row(finding.site.path, comment.row)} silences it"
+        if dropped.too_uncertain:
+            least = selection.min_confidence
+            yield (
+                f"its confidence is {finding.confidence.label}, and `min-confidence` is {least} "
+                f"({selection.origin('min-confidence')})"
+            )
+        if self.explanation.instead:
+            yield "the file is not linted as a whole, as another finding says"
+
+    def _text_of(self, path: Path, start: int, end: int) -> str:
+        document = self.view.sources.document(path)
+        return "" if document is None else document.text[start:end]
+
+    def _torch(self, rule: type[Rule]) -> str:
+        admitted = self.explanation.torch
+        release = ".".join(map(str, admitted.newest or ()))
+        return (
+            f"the rule holds for torch {torch_range(rule)}, and the newest that the project admits is {release} "
+            f"({admitted.said_by})"
+        )
+
+    def _why_not_found(self, rule: type[Rule]) -> Iterator[str]:
+        """Why a rule has nothing to say about the row."""
+        if issubclass(rule, RuntimeRule):
+            yield "only a probe reports it: `trainlint probe`"
+            return
+        if issubclass(rule, FileRule):
+            yield "it is about files and comments, and there is nothing of the kind"
+            return
+        yield from self._about_the_place()
+        found = self.explanation
+        if found.wrong_torch:
+            yield self._torch(rule)
+        decisive = [(asked, question) for asked in found.asked if (question := self._decisive(asked)) is not None]
+        yield from dict.fromkeys(self._passed_over(asked, question) for asked, question in decisive)
+        if found.records and not decisive:
+            yield "what stands there is nothing that the rule looks at"
+
+    def _about_the_place(self) -> Iterator[str]:
+        """What keeps any rule from saying anything about the row."""
+        found = self.explanation
+        if found.instead:
+            for reported in found.instead:
+                yield f"the file cannot be linted: {plain_line(reported, self.view)}"
+            return
+        source = self._source()
+        if not source or source.startswith("#"):
+            yield "the row holds no code"
+            return
+        if not found.is_linked:
+            yield "neither the file, nor what it imports or what imports it, mentions a training library"
+            return
+        if not found.is_walked and found.function.rpartition(".")[2].startswith("test_"):
+            yield f"`{found.function}` counts as a unit test, which is no training code"
+        elif not found.is_walked:
+            yield f"nothing in the project calls `{found.function}`, and by itself it shows no part in training"
+        elif not found.records:
+            yield "nothing stands there that a rule could be about"
+
+    # -------------------------------------------------------------------------------------------------- the questions
+
+    def _decisive(self, asked: Asked) -> Question | None:
+        """The last question; None where the rule only looked whether the record is one that it is about."""
+        telling = _telling(asked)
+        return telling[-1] if telling else None
+
+    def _passed_over(self, asked: Asked, question: Question) -> str:
+        return f"of {self._name(asked.record)} the rule asked last {self._answered(question, asked.record)}"
+
+    def _answered(self, question: Question, record: Any) -> str:
+        """A question with its answer; what follows from how often the code runs, with why."""
+        context = getattr(record, "context", None)
+        text = f"{question_of(question)}: {answer_of(question)}"
+        if isinstance(context, Context) and question.name == "hot" and not question.answer:
+            return f"{text}, it {self._why(context)}"
+        if isinstance(context, Context) and question.name in ("under", "routine") and context.guards:
+            return f"{text}, it stands under {self._guards(context)}"
+        return text
+
+    def _questions(self) -> Iterator[str]:
+        told: set[tuple[str, ...]] = set()
+        for asked in self.explanation.asked:
+            if self._decisive(asked) is None:
+                continue
+            texts = [self._answered(one, asked.record) for one in _telling(asked)]
+            block = (f"  of {self._name(asked.record)}:", *(f"    - {text}" for text in dict.fromkeys(texts)))
+            if block not in told:
+                told.add(block)
+                yield from block
+
+    # ------------------------------------------------------------------------------------------------------ the facts
+
+    def _name(self, record: Any) -> str:
+        return self._quoted(str(getattr(record, "text", "") or getattr(record, "name", ""))) or self._quoted(
+            self._source()
+        )
+
+    def _standing(self) -> Iterator[str]:
+        """What stands at the row, and what is known of it; what several ways lead to, once a way."""
+        by_text: dict[str, list[tuple[str, Any]]] = {}
+        for kind, record in self.explanation.records:
+            by_text.setdefault(self._name(record), []).append((kind, record))
+        for text, records in by_text.items():
+            kinds = dict.fromkeys(_kind(kind, record) for kind, record in records)
+            yield f"  {text}: {', '.join(kinds)}"
+            facts = dict.fromkeys(tuple(self._facts(record)) for _, record in records)
+            largest = [one for one in facts if one and not any(set(one) < set(other) for other in facts)]
+            for number, block in enumerate(largest):
+                yield from (
+                    f"    {'-' if index == 0 or not number else ' '} {fact}" for index, fact in enumerate(block)
+                )
+        for entry in {entry.path: entry for entry in self.explanation.entries}.values():
+            yield f"  {self._entry(entry)}"
+
+    def _facts(self, record: Any) -> Iterator[str]:
+        context = getattr(record, "context", None)
+        if not isinstance(context, Context):
+            return
+        yield self._why(context)
+        if context.uncalled and record.site.symbol:
+            yield "nothing calls the function: it is taken as what its name and code say it is for"
+        value = getattr(record, "value", None)
+        if isinstance(value, Tensor):
+            proved = "" if value.proved else ", by its name"
+            yield f"{'the tensors are' if value.container else 'the tensor is'} {PLACES[value.place]}{proved}"
+        if context.guards:
+            yield f"it stands under {self._guards(context)}"
+        yield f"it is part of {_REGIONS[context.region]}" + _autograd(context)
+        if context.compiled:
+            yield "`torch.compile` traces it"
+
+    def _why(self, context: Context) -> str:
+        """How often it runs, with the loop and the calls that make it so, each with its row."""
+        evaluates = context.phrase.endswith("evaluation")
+        text = "runs at every step of evaluation" if evaluates else f"runs {context.frequency.phrase}"
+        if context.loop is not None:
+            text += f", in the loop at {self._place(context.loop)}"
+        if len(context.path) > 1:
+            text += f", reached by {' > '.join(map(self._function, context.path))}"
+        return text
+
+    def _function(self, name: str) -> str:
+        definition = self.explanation.definitions.get(name)
+        return name if definition is None else f"{name} ({self._row(definition.path, definition.row)})"
+
+    def _guards(self, context: Context) -> str:
+        each = (f"{self._quoted(one.text)} ({GUARDS[one.kind]})" for one in context.guards)
+        return ", ".join(dict.fromkeys(each))
+
+    def _entry(self, entry: Entry) -> str:
+        facts = [f"framework {entry.framework.value}", f"on CUDA: {_known(entry.cuda.value)}"]
+        facts.append(f"several processes: {_known(entry.distributed.value)}")
+        facts.append("trains" if entry.trains else "no training seen")
+        return f"entry point {printable(shown(entry.path, self.view.root))}: {'; '.join(facts)}"
+
+
+def _telling(asked: Asked) -> list[Question]:
+    """The questions whose answers may rule a record out."""
+    parts = Context, Entry, Arguments, Tensor
+    return [one for one in asked.questions if one.name not in _ABOUT_ITSELF and not isinstance(one.answer, parts)]
+
+
+def _known(word: str) -> str:
+    return "not known" if word == "unknown" else word
+
+
+def _autograd(context: Context) -> str:
+    words = {GradMode.ENABLED: "; autograd records", GradMode.DISABLED: "; autograd does not record"}
+    return words.get(context.grad, "")
+
+
+def _kind(name: str, record: Any) -> str:
+    named = getattr(record, "name", "") or getattr(record, "library", "")
+    text = KINDS[name]
+    return f"{text} {named}" if text.endswith(" of") else text

@@ -1,0 +1,267 @@
+"""`trainlint explain PATH:ROW [CODE]`: why a finding is there, or why it is not."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from program import Program
+
+from trainlint.cli.explain import place_of
+from trainlint.cli.failure import Failure
+
+LOCK = '[[package]]\nname = "torch"\nversion = "2.1.2"\n'
+TRAIN = """\
+import torch
+from torch import nn
+
+def train(model, loader, optimizer):
+    total = 0.0
+    for step, batch in enumerate(loader):
+        loss = model(batch.cuda()).mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        total += loss.item()
+        if step % 100 == 0:
+            print(loss.item())
+    final = loss.item()
+    return total
+
+def helper(x):
+    return x + 1
+
+# a comment
+
+def main():
+    model = nn.Linear(8, 1).cuda()
+    data = [torch.randn(4, 8) for _ in range(100)]
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(3):
+        train(model, data, optimizer)
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def explained(program: Program, *arguments: str, files: dict[str, str] | None = None) -> str:
+    program.write({"train.py": TRAIN, "pyproject.toml": ""} | (files or {}))
+    done = program("explain", *arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def with_comment(comment: str) -> dict[str, str]:
+    return {"train.py": TRAIN.replace("total += loss.item()", f"total += loss.item()  {comment}")}
+
+
+def test_a_finding_comes_with_what_makes_it_hot(program: Program) -> None:
+    text = explained(program, "train.py:11", "TL201")
+    assert text.startswith("train.py:11: `total += loss.item()`\n\nTL201 sync-in-step: reported\n")
+    assert "runs at every training step, in the loop at train.py:6" in text
+    assert "reached by train > train.main (train.py:22) > train.train (train.py:4)" in text
+    assert "the tensor is on the GPU" in text
+    assert "entry point train.py: framework pytorch; on CUDA: yes; several processes: no; trains" in text
+
+
+DROPPED = {
+    "a comment": (with_comment("# trainlint: ignore[TL201] slow"), (), "[TL201] slow` in train.py:11 silences it"),
+    "a comment for all rules": (with_comment("# noqa"), (), "`# noqa` in train.py:11 silences it"),
+    "ignore": ({"trainlint.toml": 'ignore = ["TL2"]'}, (), '`ignore` turns the rule off, by "TL2" ('),
+    "select": ({"trainlint.toml": 'select = ["TL405"]'}, (), "`select` leaves the rule out ("),
+    "an option": ({}, ("--config", "ignore = ['TL201']"), '`ignore` turns the rule off, by "TL201" (--config)'),
+    "a pattern of files": (
+        {"trainlint.toml": '[per-file-ignores]\n"train*" = ["TL2"]'},
+        (),
+        '`per-file-ignores` turns the rule off for "train*" (',
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("files", "options", "reason"), DROPPED.values(), ids=DROPPED)
+def test_a_finding_that_is_dropped_says_by_what(
+    files: dict[str, str], options: tuple[str, ...], reason: str, program: Program
+) -> None:
+    text = explained(program, "train.py:11", "TL201", *options, files=files)
+    assert "TL201 sync-in-step: found, not reported\n  `loss.item()` waits for the GPU" in text
+    assert reason in text
+
+
+def test_isolated_passes_over_the_configuration(program: Program) -> None:
+    text = explained(program, "train.py:11", "TL201", "--isolated", files={"trainlint.toml": 'ignore = ["TL2"]'})
+    assert "TL201 sync-in-step: reported" in text
+
+
+def test_several_reasons_are_all_named(program: Program) -> None:
+    files = with_comment("# noqa: TL201") | {"trainlint.toml": 'ignore = ["TL201"]'}
+    text = explained(program, "train.py:11", "TL201", files=files)
+    assert "turns the rule off" in text and "silences it" in text
+
+
+def test_a_rule_outside_the_default_set_says_how_to_select_it(program: Program) -> None:
+    text = explained(program, "train.py:6", "TL401")
+    assert "the rule is not in the default set: `--extend-select TL401` selects it" in text
+    text = explained(program, "train.py:6", "TL401", "--config", "extend-select = ['TL401']")
+    assert "TL401 no-mixed-precision: reported" in text
+
+
+def test_too_little_confidence(program: Program) -> None:
+    source = TRAIN.replace("total += loss.item()", "if loss.max() > 3: total += loss.item()")
+    text = explained(program, "train.py:11", "TL201", files={"train.py": source})
+    assert "its confidence is low, and `min-confidence` is medium (default)" in text
+
+
+def test_a_release_of_torch_that_the_rule_does_not_hold_for(program: Program) -> None:
+    source = TRAIN.replace("loss = model", "with torch.cuda.amp.autocast(): loss = model")
+    files = {"train.py": source, "requirements.txt": "torch<1.8\n"}
+    text = explained(program, "train.py:7", "TL405", files=files)
+    assert "not found" in text
+    assert "the rule holds for torch >=1.10, and the newest that the project admits is 1.7 (requirements.txt)" in text
+
+
+def test_a_release_of_torch_that_decides_in_the_rule_itself(program: Program) -> None:
+    files = {"amp.py": "import torch\nscaler = torch.cuda.amp.GradScaler()\n", "uv.lock": LOCK}
+    text = explained(program, "amp.py:2", "TL405", files=files)
+    assert "the rule asked last which torch release is the newest that the project admits: 2.1" in text
+
+
+def test_a_baseline(program: Program) -> None:
+    program.write({"train.py": TRAIN, "pyproject.toml": ""})
+    program(".", "--write-baseline", "known.json")
+    text = explained(program, "train.py:11", "TL201", "--baseline", "known.json")
+    assert "TL201 sync-in-step: found, not reported\n  - the baseline lists it" in text
+
+
+NOT_FOUND = {
+    "behind an interval": ("train.py:13", "TL201", "runs every few steps", "`step % 100 == 0` (an interval)"),
+    "once per epoch": ("train.py:14", "TL201", "runs once per epoch, in the loop at train.py:26", "or more often: no"),
+    "of another kind": ("train.py:11", "TL205", "nothing that the rule looks at", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("place", "code", "fact", "other"), NOT_FOUND.values(), ids=NOT_FOUND)
+def test_what_is_not_found_says_why(place: str, code: str, fact: str, other: str, program: Program) -> None:
+    text = explained(program, place, code)
+    assert ": not found\n" in text
+    assert fact in text and other in text
+
+
+def test_a_value_on_the_host_is_the_reason(program: Program) -> None:
+    text = explained(program, "train.py:11", "TL201", files={"train.py": TRAIN.replace(".cuda()", "")})
+    assert ": not found\n" in text
+    assert "the tensor is on the CPU" in text
+
+
+NOWHERE = {
+    "a comment": ("train.py:20", "the row holds no code"),
+    "an empty row": ("train.py:19", "the row holds no code"),
+    "nothing calls it": ("train.py:18", "nothing in the project calls `helper`"),
+    "a unit test": ("test_it.py:4", "`test_it` counts as a unit test"),
+    "no training library": ("plain.py:1", "mentions a training library"),
+    "a file that does not parse": ("broken.py:1", "the file cannot be linted: broken.py:2:"),
+}
+
+
+@pytest.mark.parametrize(("place", "reason"), NOWHERE.values(), ids=NOWHERE)
+@pytest.mark.parametrize("rule", [("TL201",), ()], ids=["a rule", "all rules"])
+def test_where_nothing_is_known(place: str, reason: str, rule: tuple[str, ...], program: Program) -> None:
+    unit_test = "import pytest, torch\n\ndef test_it():\n    assert torch.ones(1).cuda().item()\n"
+    files = {"test_it.py": unit_test, "plain.py": "x = 1\n", "broken.py": "import torch\nx = (\n"}
+    assert reason in explained(program, place, *rule, files=files)
+
+
+def test_without_a_rule_all_that_is_found_is_told(program: Program) -> None:
+    text = explained(program, "train.py:11", files={"trainlint.toml": 'ignore = ["TL201"]'})
+    assert "TL201 sync-in-step: found, not reported" in text
+    assert "reported" in explained(program, "train.py:11:18")
+    assert "No rule finds anything there" in explained(program, "train.py:5")
+
+
+def test_an_excluded_file_is_named_as_such(program: Program) -> None:
+    text = explained(program, "build/train.py:11", "TL201", files={"build/train.py": TRAIN})
+    assert "The file is excluded: a check lints it only where it is named itself." in text
+
+
+def test_rules_about_files_and_about_runs(program: Program) -> None:
+    assert "only a probe reports it" in explained(program, "train.py:11", "memory-headroom")
+    assert "there is nothing of the kind" in explained(program, "train.py:11", "TL003")
+    text = explained(program, "train.py:5", "TL003", files={"train.py": TRAIN.replace("= 0.0", "= 0.0  # noqa: TL201")})
+    assert "TL003 unused-suppression: reported" in text
+
+
+def notebook(*cells: str) -> str:
+    listed = [
+        {"cell_type": "code", "source": text, "metadata": {}, "outputs": [], "execution_count": None} for text in cells
+    ]
+    return json.dumps({"cells": listed, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+
+
+@pytest.mark.parametrize("place", ["train.ipynb:2:11", "train.ipynb:cell 2:11", "train.ipynb:cell 2:11:18:"])
+def test_a_row_of_a_notebook(place: str, program: Program) -> None:
+    text = explained(program, place, "TL201", files={"train.ipynb": notebook("import os", TRAIN)})
+    assert text.startswith("train.ipynb:cell 2:11: `total += loss.item()`\n\nTL201 sync-in-step: reported\n")
+    assert "in the loop at train.ipynb:cell 2:6" in text
+
+
+MISTAKES = {
+    "no such file": (("gone.py:3", "TL201"), "gone.py: no such file"),
+    "a folder": ((".:3", "TL201"), "is a folder"),
+    "a row past the end": (("train.py:999", "TL201"), "train.py: the file has 30 rows, no row 999"),
+    "row 0": (("train.py:0", "TL201"), "no row 0"),
+    "no such rule": (("train.py:3", "TL2O1"), "there is no rule `TL2O1`; did you mean `TL201`?"),
+    "no row": (("train.py", "TL201"), "`train.py` names no row; write PATH:ROW, such as train.py:41"),
+    "standard input": (("-", "TL201"), "standard input cannot be explained"),
+    "a row of standard input": (("-:3", "TL201"), "standard input cannot be explained"),
+    "two rules": (("TL201", "TL202"), "`TL201` is no row of a file"),
+    "a notebook without a cell": (("a.ipynb:3", "TL201"), "names no cell"),
+    "no such cell": (("a.ipynb:9:1", "TL201"), "there is no such cell"),
+    "a cell of a script": (("train.py:cell 1:3", "TL201"), "only notebooks have cells"),
+    "a broken configuration": (("train.py:3", "TL201", "--config", "ignore = ['TL999']"), "TL999"),
+    "no such baseline": (("train.py:11", "TL201", "--baseline", "gone.json"), "gone.json"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "message"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_named(arguments: tuple[str, ...], message: str, program: Program) -> None:
+    program.write({"train.py": TRAIN, "pyproject.toml": "", "a.ipynb": notebook("x = 1")})
+    done = program("explain", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr and "Traceback" not in done.stderr
+
+
+PLACES = {
+    "train.py:41": ("train.py", None, 41),
+    "a/train.py:41:7": ("a/train.py", None, 41),
+    "a b:c.py:41": ("a b:c.py", None, 41),
+    r"C:\code\train.py:41": (r"C:\code\train.py", None, 41),
+    r"C:\code\train.py:41:7:": (r"C:\code\train.py", None, 41),
+    "C:/code/run.ipynb:3:12": ("C:/code/run.ipynb", 3, 12),
+    "run.ipynb:cell 3:12:5": ("run.ipynb", 3, 12),
+}
+
+
+@pytest.mark.parametrize(("text", "place"), PLACES.items())
+def test_a_place_is_read(text: str, place: tuple[str, int | None, int]) -> None:
+    found = place_of(text)
+    assert found is not None
+    assert (found.path, found.cell, found.row) == (Path(place[0]), *place[1:])
+
+
+@pytest.mark.parametrize("text", ["TL201", "sync-in-step", "train.py", r"C:\train.py"])
+def test_what_names_no_row_is_no_place(text: str) -> None:
+    assert place_of(text) is None
+
+
+def test_numbers_beyond_a_column_are_refused() -> None:
+    with pytest.raises(Failure, match="only notebooks have cells"):
+        place_of("train.py:1:2:3")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="names of files")
+def test_control_characters_do_not_reach_the_terminal(program: Program) -> None:
+    name = "a\x1b[31m.py"
+    text = explained(program, f"{name}:1", "TL201", files={name: "import torch\n"})
+    assert "\x1b" not in text
