@@ -1,5 +1,5 @@
-"""Write what follows from the program: the pages of all built-in rules, their index, the generated parts of the
-reference pages, and the JSON schemas of the configuration and of a probe's result.
+"""Write what follows from the program: the pages of all built-in rules, their index, the generated parts of other
+pages, and the JSON schemas of the configuration and of a probe's result.
 
 `build_pages.py` writes it; with `--check` it writes nothing and exits with 1 where a page is missing,
 out of date, or of no rule.
@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from itertools import groupby
 from pathlib import Path
+
+from symptoms import SYMPTOMS, Symptom
 
 from trainlint.cli.program import VERBS
 from trainlint.config import schema
@@ -31,6 +33,7 @@ RULES = "rules"
 SETTINGS = "reference/configuration.md"
 COMMANDS = "reference/cli.md"
 MEASURING = "measuring.md"
+WHY_IDLE = "why-is-my-gpu-idle.md"
 BAR = r"\|"
 """A bar within the cell of a table."""
 
@@ -47,7 +50,11 @@ def build() -> dict[str, str]:
     registry = load_registry(plugins=())
     rules = [registry.rules[code] for code in sorted(registry.rules)]
     pages = {f"{RULES}/{rule.name}.md": page_of(rule).rstrip() + "\n" for rule in rules}
-    pages |= {f"{RULES}/index.md": index_of(rules), MEASURING: measuring_page()}
+    pages |= {
+        f"{RULES}/index.md": index_of(rules),
+        MEASURING: measuring_page(),
+        WHY_IDLE: why_idle_page(registry.rules),
+    }
     return pages | {SETTINGS: settings_page(rules), COMMANDS: commands_page()}
 
 
@@ -118,6 +125,28 @@ def thresholds_table() -> Iterator[str]:
         if isinstance(value, Threshold):
             yield f"| {value.decides} | {value.text} | {value.source} |\n"
     yield "\n"
+
+
+def why_idle_page(rules: Mapping[str, type[Rule]]) -> str:
+    """The page that leads from what a slow run looks like to the rules."""
+    text = (FOLDER / WHY_IDLE).read_text(encoding="utf-8")
+    return with_part(text, "symptoms", (part for one in SYMPTOMS for part in symptom_section(one, rules)))
+
+
+def symptom_section(symptom: Symptom, rules: Mapping[str, type[Rule]]) -> Iterator[str]:
+    yield f"## {symptom.title}\n\n{symptom.looks}\n\n"
+    yield f"The probe: {symptom.prints}\n\n"
+    if symptom.bounds:
+        yield "| decides | threshold | source |\n| --- | --- | --- |\n"
+        yield from (f"| {bound.decides} | {bound.text} | {bound.source} |\n" for bound in symptom.bounds)
+        yield "\n"
+    yield f"{symptom.means}\n\n| rule | what it reports | |\n| --- | --- | --- |\n"
+    for code in symptom.rules:
+        rule = rules[code]
+        state = "" if rule.default else "opt-in"
+        yield f"| [{code} {rule.name}]({RULES}/{rule.name}.md) | {rule.summary()} | {state} |\n"
+    articles = ", ".join(f"[{number}](sources.md#article-{number})" for number in symptom.sources)
+    yield f"\nSource: article{'s' if len(symptom.sources) > 1 else ''} {articles}.\n\n"
 
 
 def commands_page() -> str:
