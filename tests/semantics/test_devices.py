@@ -1100,6 +1100,58 @@ def test_a_setting_of_the_environment_tells_whether_it_is_a_fallback(statement: 
     assert (setting.name, setting.fallback) == ("MASTER_PORT", ENVIRONMENT[statement])
 
 
+ON_CUDA = {
+    "nothing": "",
+    "a question": "torch.cuda.is_available()",
+    "a loss": "criterion = nn.MSELoss().cuda()",
+    "a device of the user's choice": "nn.Linear(8, 8).to(args.device)",
+    "a model": "nn.Linear(8, 8).cuda()",
+    "a model, with a fallback": 'nn.Linear(8, 8).to("cuda" if torch.cuda.is_available() else "cpu")',
+    "a tensor": "torch.ones(8).cuda()",
+    "a tensor that is made there": 'torch.ones(8, device="cuda")',
+    "in a function": "def place():\n    return torch.ones(8).cuda()\n\n\nplace()",
+    "in a branch": "if args.fast:\n    torch.ones(8).cuda()",
+    "in a function that nothing calls": "def place():\n    return torch.ones(8).cuda()",
+    "in a callback": "def place():\n    return torch.ones(8).cuda()\n\n\natexit.register(place)",
+    "in another process": "def place(rank):\n    return torch.ones(8).cuda()\n\n\ntorch.multiprocessing.spawn(place)",
+}
+HOLDS_MEMORY = {
+    *("a model", "a model, with a fallback", "a tensor", "a tensor that is made there", "in a function"),
+}
+
+
+@pytest.mark.parametrize("before", ON_CUDA)
+def test_a_setting_of_the_environment_tells_whether_the_gpu_holds_something_already(before: str) -> None:
+    head = "import atexit\nimport os\n\nimport torch\nfrom torch import nn\n\nfrom options import args\n\n"
+    text = f'{head}{ON_CUDA[before]}\nos.environ["NAME"] = "1"\n'
+    (setting,) = analyze({"train.py": text}).environment
+    assert setting.after_cuda is (before in HOLDS_MEMORY)
+
+
+ORDERS = {
+    "the same branch": ("if args.fast:\n    model.cuda()\n    {setting}", True),
+    "the other branch": ("if args.fast:\n    model.cuda()\nelse:\n    {setting}", False),
+    "the other way round": ("{setting}\nmodel.cuda()", False),
+    "a loop": ("for _ in range(3):\n    {setting}\n    model.cuda()", False),
+    "a function that is called later": ("def tune():\n    {setting}\n\n\nmodel.cuda()\ntune()", True),
+    "a function that is called before": ("def tune():\n    {setting}\n\n\ntune()\nmodel.cuda()", False),
+    "a handler": ("try:\n    model.cuda()\nexcept RuntimeError:\n    {setting}", True),
+}
+
+
+@pytest.mark.parametrize(("order", "expected"), ORDERS.values(), ids=ORDERS.keys())
+def test_what_runs_before_a_setting_under_the_same_conditions_counts(order: str, expected: bool) -> None:
+    head = "import os\n\nimport torch\n\nfrom options import args\n\nmodel = torch.nn.Linear(8, 8)\n"
+    text = head + order.format(setting='os.environ["NAME"] = "1"') + "\n"
+    assert [one.after_cuda for one in analyze({"train.py": text}).environment] == [expected]
+
+
+def test_a_setting_that_an_imported_module_makes_comes_with_the_import() -> None:
+    train = "import torch\n\nmodel = torch.nn.Linear(8, 8).cuda()\nimport settings\n"
+    settings = 'import os\n\nos.environ["NAME"] = "1"\n'
+    assert [one.after_cuda for one in analyze({"train.py": train, "settings.py": settings}).environment] == [False]
+
+
 def test_a_gradient_that_is_detached_in_place_is_a_call() -> None:
     body = "for parameter in model.parameters():\n    parameter.grad.detach_()\n    parameter.detach_()"
     calls = analyze({"train.py": step(body)}).calls_of("torch.Tensor.detach_")

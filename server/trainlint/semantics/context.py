@@ -95,6 +95,12 @@ class Entry:
     """Whether `torch.compile` is told to keep results in its graphs whose size depends on values."""
     chooses_start_method: bool = False
     """Whether the program says how processes start, so that workers may not be forked."""
+    resets_learning_rate: bool = False
+    """Whether the learning rate may be decided by something else than what optimizers are made with: by the program,
+    which writes it into parameter groups, or by a schedule that is not one of torch's with a form of its own."""
+    starts_processes: bool = False
+    """Whether anything in the import closure names a way to start further processes, which get the environment as it is
+    then; the workers of loaders do not count."""
     conditional_forwards: tuple[Known, ...] = ()
     """Of each model that a framework is given to train: whether its forward leaves out some of its submodules."""
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from trainlint.semantics import code, expressions, guards, library, object_types
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.project import ConfigurationSetting, EnvironmentSetting, Site
-from trainlint.semantics.state import Frame
-from trainlint.semantics.values import Const, Object, Reference, Unknown, Value, options
+from trainlint.semantics.state import Allocation, Frame
+from trainlint.semantics.values import Const, DeviceValue, Object, Reference, Unknown, Value, options
 from trainlint.semantics.vocabulary import GuardKind
 
 
@@ -41,8 +41,35 @@ def record_environment(
             frame.run.entry.chooses_device = True
         site = frame.site(node.at)
         frame.run.record(
-            EnvironmentSetting, frame, key.value, site=site, name=key.value, value=value, fallback=fallback
+            EnvironmentSetting,
+            frame,
+            key.value,
+            site=site,
+            name=key.value,
+            value=value,
+            fallback=fallback,
+            after_cuda=_has_allocated(frame),
         )
+
+
+def note_allocation(frame: Frame, device: DeviceValue) -> None:
+    """Something is put on a device: where that is CUDA, the process holds memory of it from here on."""
+    origin = frame.origin
+    if device.cuda and device.proved and origin is not None and not frame.where.loops:
+        frame.run.allocations.append(Allocation(origin, frame.run.process, frame.where.guards))
+
+
+def _has_allocated(frame: Frame) -> bool:
+    """Whether the process is sure to hold memory of a CUDA device at this point, if it ever does: something put it
+    there that runs before, and under no condition that does not hold here as well."""
+    origin, where = frame.origin, frame.where
+    if origin is None or where.loops:
+        return False
+    standing = {id(guard) for guard in where.guards}
+    return any(
+        one.origin is origin and one.process is frame.run.process and all(id(guard) in standing for guard in one.guards)
+        for one in frame.run.allocations
+    )
 
 
 _VISIBLE = frozenset({"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"})

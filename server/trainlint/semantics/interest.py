@@ -152,9 +152,10 @@ class Interest:
         """The same for all methods of a class."""
         return any(self.of(*key) for key in self._methods.get(name, ()) if key[0] == path)
 
-    def functions_named_by(self, path: Path, name: str) -> Iterator[tuple[Path, int]]:
-        """The methods of a class, and the functions and methods of the project that these name, and so on."""
-        waiting = [key for key in self._methods.get(name, ()) if key[0] == path]
+    def functions_named_by(self, *named: tuple[Path, str]) -> Iterator[tuple[Path, int]]:
+        """The methods of classes, each by its file and name, and the functions and methods of the project that these
+        name, and so on."""
+        waiting = [key for path, name in named for key in self._methods.get(name, ()) if key[0] == path]
         seen = set(waiting)
         while waiting:
             key = waiting.pop()

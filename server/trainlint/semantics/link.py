@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,6 +29,7 @@ from trainlint.semantics import (
     names,
     naming,
     records,
+    structures,
     unchanged,
 )
 from trainlint.semantics.arguments import Given
@@ -38,6 +40,7 @@ from trainlint.semantics.immutable import replace
 from trainlint.semantics.interest import Interest
 from trainlint.semantics.modules import ModuleMap
 from trainlint.semantics.project import (
+    AttentionByHand,
     BackwardPass,
     Call,
     Checkpoint,
@@ -55,6 +58,7 @@ from trainlint.semantics.project import (
     KeptGraph,
     Loader,
     LoaderUse,
+    NormalizedConvolution,
     Placement,
     Project,
     Report,
@@ -118,6 +122,12 @@ _HALF = frozenset(
     """.split()  # noqa: SIM905
 )
 _TF32 = frozenset({"allow_tf32", "fp32_precision", "set_float32_matmul_precision"})
+_STARTS_PROCESSES = frozenset(
+    """
+    Popen Process ProcessPoolExecutor check_call check_output execv execve execvp notebook_launcher spawn
+    start_processes subprocess system
+    """.split()  # noqa: SIM905
+)
 _DOUBLE = frozenset({"double", "float64", "set_default_dtype"})
 _UNIT_TESTS = frozenset({"pytest", "unittest"})
 """In files that import one of these, functions that are called `test_…` are no training code."""
@@ -555,6 +565,8 @@ class _Finisher:
             DoubleArithmetic: project.double_arithmetic,
             Collective: project.collectives,
             Concatenation: project.concatenations,
+            NormalizedConvolution: project.normalized_convolutions,
+            AttentionByHand: project.attentions,
             Wrapping: project.wrappings,
             Placement: project.placements,
             BackwardPass: project.backward_passes,
@@ -568,6 +580,7 @@ class _Finisher:
     def finish(self) -> None:
         self._settle_entry()
         self.project.entries.append(self.run.entry)
+        structures.note_structures(self.run)
         made = [record for record in map(self._make, list(self.run.pending.values())) if record is not None]
         made = [self._completed(record, made) for record in made]
         for record in made:
@@ -590,6 +603,7 @@ class _Finisher:
         entry.normalizes_batches = self._normalizes_batches()
         entry.names_convolutions = not self.run.mentions.isdisjoint(_CONVOLUTIONS)
         entry.names_half = entry.autocast or not self.run.mentions.isdisjoint(_HALF)
+        entry.starts_processes = not self.run.mentions.isdisjoint(_STARTS_PROCESSES)
         entry.names_tf32 = not self.run.mentions.isdisjoint(_TF32)
         entry.names_double = not self.run.mentions.isdisjoint(_DOUBLE)
         entry.chooses_device = entry.chooses_device or not self.run.mentions.isdisjoint(_CHOOSES_DEVICE)
@@ -612,7 +626,7 @@ class _Finisher:
             return False
         made = {instance.cls for instance in run.instances.values() if classes.is_module_class(instance.cls)}
         for cls in {cls for one in made for cls in classes.lineage(one)}:
-            for path, index in run.interest.functions_named_by(cls.module.path, cls.define.name):
+            for path, index in run.interest.functions_named_by((cls.module.path, cls.define.name)):
                 # what they name decides, so the answer depends on their bodies
                 run.read.add((path, index))
                 if run.facts[path].functions[index].mentions & _BATCH_NORMS:
@@ -661,6 +675,11 @@ class _Finisher:
             known = self._contexts[id(where)] = where, contexts.context_of(where, self.run.entry, self.run.nodes)
         return known[1]
 
+    @cached_property
+    def bias_needed(self) -> bool:
+        """Whether code uses biases of layers without asking whether they have one."""
+        return structures.needs_bias(self.run)
+
     def _completed(self, record: Any, made: list[Any]) -> Any:
         """Fields that only the whole entry point tells."""
         entry = self.run.entry
@@ -671,6 +690,8 @@ class _Finisher:
             elsewhere = "optimizer" in self.run.saved_kinds
             missing = tuple(kind for kind in ("optimizer",) if kind not in self.run.saved_kinds)
             return replace(record, resumed=resumed, optimizer_saved_elsewhere=elsewhere, missing=missing)
+        if isinstance(record, NormalizedConvolution) and record.bias is Known.YES:
+            return replace(record, bias_needed=self.bias_needed)
         if isinstance(record, FileLoad):
             return replace(record, restores_optimizer=entry_facts.place_key(record.site) in self.run.optimizer_files)
         if isinstance(record, Wrapping):

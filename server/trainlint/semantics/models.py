@@ -15,6 +15,7 @@ from trainlint.semantics import (
     iteration,
     library,
     naming,
+    normalization,
     object_types,
     records,
     steps,
@@ -63,6 +64,8 @@ def make_layer(frame: Frame, name: str, given: Given, node: code.Call | None) ->
         if name == "torch.nn.ModuleList":
             return Listing(items, growing=True)
         inner = items
+        if node is not None:
+            normalization.note_sequence(frame, node)
     return Object(object_types.MODEL, origin=name, place=Place.HOST, inner=inner)
 
 
@@ -371,6 +374,7 @@ def _record_placement(frame: Frame, model: Object | Instance, device: DeviceValu
     """Keep where a model is moved, if it has anything to move."""
     empty = isinstance(model, Object) and (model.origin == "criterion" or library.has_no_parameters(model.origin))
     if node is not None and not empty:
+        entry_facts.note_allocation(frame, device)
         frame.run.record(Placement, frame, "placement", site=frame.site(node.at), text=node, model=model, device=device)
 
 

@@ -334,7 +334,9 @@ def _spawn(frame: Frame, given: Given, node: code.Call | None) -> Value:
     if spawned:
         passed.insert(0, Host("rank"))
     if target is not None and (isinstance(target, Function | Bound | Partial | Instance)):
+        outer, frame.run.process = frame.run.process, object()
         calls.call(frame, target, Given(passed, complete=isinstance(arguments, Tuple)), node)
+        frame.run.process = outer
     return OBJECT
 
 

@@ -554,6 +554,35 @@ class Concatenation:
 
 
 @immutable
+class NormalizedConvolution:
+    """A convolution of a model that is trained, all of whose output goes to a batch normalization at once."""
+
+    site: Site
+    text: str
+    context: Context
+    normalization: Site
+    """Where that is made."""
+    bias: Known
+    """Whether the convolution is made with a bias."""
+    bias_needed: bool = False
+    """Whether code of the entry point uses biases of layers, which may be this one's, without asking for them."""
+
+
+@immutable
+class AttentionByHand:
+    """The softmax of an attention that a model which is trained writes out: `softmax(q @ k.transpose(-2, -1)) @ v`, all
+    of which a fused one could compute; neither the scores nor the weights are used for anything else."""
+
+    site: Site
+    text: str
+    context: Context
+    product: Site
+    """The product of queries and keys."""
+    result: Site
+    """The product of the weights and the values."""
+
+
+@immutable
 class Wrapping:
     """A model wrapped for several devices: DataParallel, DistributedDataParallel, FSDP, `fully_shard`."""
 
@@ -709,6 +738,8 @@ class EnvironmentSetting:
     context: Context
     fallback: bool = False
     """Whether it counts only where the variable is not set: `os.environ.setdefault(…)`."""
+    after_cuda: bool = False
+    """Whether the same process is sure to have put something on a CUDA device before, if it uses one at all."""
 
 
 @dataclass
@@ -732,6 +763,8 @@ class Project:
     double_arithmetic: list[DoubleArithmetic] = field(default_factory=list)
     collectives: list[Collective] = field(default_factory=list)
     concatenations: list[Concatenation] = field(default_factory=list)
+    normalized_convolutions: list[NormalizedConvolution] = field(default_factory=list)
+    attentions: list[AttentionByHand] = field(default_factory=list)
     wrappings: list[Wrapping] = field(default_factory=list)
     placements: list[Placement] = field(default_factory=list)
     step_loops: list[StepLoop] = field(default_factory=list)

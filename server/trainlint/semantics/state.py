@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trainlint.semantics import code
 from trainlint.semantics.decoded import Decoded
@@ -195,6 +195,16 @@ class Where:
         return tuple([(guard.kind, guard.depth) for guard in self.guards if guard.kind not in _WITHOUT_EFFECT])
 
 
+class Allocation(NamedTuple):
+    """Memory of a CUDA device that the program takes for the first time, or again."""
+
+    origin: object
+    """What started the chain of calls in which that happens; see `Frame.origin`."""
+    process: object
+    """The process, by an object of its own."""
+    guards: tuple[Standing, ...]
+
+
 @immutable
 class Units:
     """The top-level statements of a file, decoded once for all entry points."""
@@ -298,6 +308,18 @@ class Frame:
         """Where a node of this frame's code stands in its file."""
         row, column, end_row, end_column = code.unpack(at)
         return Site(self.module.path, self.row + row, column, self.row + end_row, end_column, self.symbol)
+
+    @property
+    def origin(self) -> object:
+        """What started the chain of calls that it stands in, and within which code runs in the order in which it is
+        met: the entry point's module, or a single statement of another. None where a library calls a function on the
+        way, at a time of its own."""
+        frame = self
+        while frame.caller is not None:
+            if frame.called_by is None:
+                return None
+            frame = frame.caller
+        return frame.module if frame.module.is_main else frame
 
     def made_by(self, node: code.Expression) -> tuple[Site, str, Arguments] | None:
         """The factory call of this function, at the same depth of loops, that made the tensor that `node` names."""
@@ -421,6 +443,10 @@ class Run:
     """Copies to the host that were issued without waiting for them, in the order in which they were met."""
     waited_for: int = 0
     """How many of them something has, or may have, waited for since."""
+    allocations: list[Allocation] = field(default_factory=list)
+    """Where something is put on a CUDA device outside of loops, in the order in which it was met."""
+    process: object = field(default_factory=object)
+    """The process that runs what is interpreted: another one in a function that is spawned."""
     effects: int = 0
     """Counts what was recorded or learned, so that a call without any can be told."""
     statements: int = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trainlint.semantics import code, library, naming, object_types, records, steps, unchanged
+from trainlint.semantics import code, entry_facts, library, naming, object_types, records, steps, unchanged
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import Arguments, EarlyRead, Site, SyncKind, SyncPoint, Transfer, Upload
@@ -284,6 +284,7 @@ def move(frame: Frame, value: Tensor, given: Given, node: code.Call | None, name
         # the device of another tensor, of which only is known that it was made on the host
         return replace(value, place=value.place if value.place is Place.DEVICE else Place.UNKNOWN)
     note_device(frame, device)
+    entry_facts.note_allocation(frame, device)
     target = place_of(device)
     arriving = 0
     if target is Place.HOST and value.place is Place.DEVICE and node is not None:
@@ -574,6 +575,7 @@ def _shape_depends_on_values(name: str, given: Given, before: int) -> bool:
 def _made_on_device(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
     """`torch.cuda.FloatTensor(…)`: made on the host and copied, unless it is given sizes only."""
     note_device(frame, DeviceValue(cuda=True))
+    entry_facts.note_allocation(frame, DeviceValue(cuda=True))
     if node is not None and any(
         isinstance(value, Host | Listing | Tuple | Unknown | Tensor)
         and not (isinstance(value, Host) and value.kind == "number")
@@ -620,6 +622,7 @@ def _factory(frame: Frame, name: str, last: str, given: Given, node: code.Call |
         if where is None:
             return replace(result, place=Place.UNKNOWN, created=False)
         note_device(frame, where)
+        entry_facts.note_allocation(frame, where)
         if last in _COPYING_FACTORIES and place_of(where) is Place.DEVICE:
             _record_upload(frame, name, given, node, proved=where.proved)
         return replace(result, place=place_of(where), proved=where.proved, created=False)
