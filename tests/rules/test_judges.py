@@ -15,6 +15,7 @@ from trainlint.probe.evidence import (
     Evidence,
     Line,
     LoaderEvidence,
+    MemoryPeak,
     Memsets,
     RankEvidence,
     StackSamples,
@@ -287,6 +288,14 @@ MEMORY_SLOPE = (
         INCONCLUSIVE,
     ),
     Case("TL210", "memory that was not measured", measured(ran=RAN), INCONCLUSIVE),
+)
+
+GIB = float(1 << 30)
+FRAGMENTATION = (
+    Case("TL503", "memory that lies broken up", measured(memory_peak=MemoryPeak(10 * GIB, 18 * GIB)), CONFIRMED),
+    Case("TL503", "memory that is in use", measured(memory_peak=MemoryPeak(17 * GIB, 18 * GIB)), REFUTED),
+    Case("TL503", "little memory, broken up", measured(memory_peak=MemoryPeak(0.1 * GIB, 0.5 * GIB)), REFUTED),
+    Case("TL503", "memory that was not measured", measured(), INCONCLUSIVE),
 )
 
 EVALUATION = (
@@ -566,6 +575,7 @@ CASES = (
     *COPIES,
     *MEMSETS,
     *MEMORY_SLOPE,
+    *FRAGMENTATION,
     *EVALUATION,
     *RANKS,
     *SHARES,
