@@ -123,6 +123,8 @@ def _assign_item(frame: Frame, target: code.Subscript, value: Value) -> None:
     if isinstance(base, Object) and base.type == object_types.ENVIRONMENT:
         entry_facts.record_environment(frame, target, key, value)
         return
+    if isinstance(key, Const) and key.value in _LEARNING_RATES:
+        frame.run.entry.resets_learning_rate = True
     path = target.value
     updated: Value | None = None
     if isinstance(base, Table) and isinstance(key, Const) and isinstance(key.value, str):
@@ -146,6 +148,10 @@ def _assign_item(frame: Frame, target: code.Subscript, value: Value) -> None:
         updated = Listing(value if isinstance(base.item, Unknown) else join(base.item, value), base.growing)
     if updated is not None and isinstance(path, code.Name | code.Attribute):
         assign(frame, path, updated)
+
+
+_LEARNING_RATES = frozenset({"lr", "max_lr", "initial_lr"})
+"""Keys of the learning rate in the parameter groups of optimizers."""
 
 
 def rebind(frame: Frame, node: code.Expression | None, value: Value) -> None:

@@ -73,7 +73,7 @@ def _number_of(frame: Frame, given: Given, node: code.Call | None) -> Value:
             return value if isinstance(value, Const) and not isinstance(value.value, str) else NUMBER
         if isinstance(value, Test):
             return value
-        if isinstance(value, Host) and value.kind in ("rank", "world-size"):
+        if isinstance(value, Host) and (value.kind in ("rank", "world-size") or value.ranks):
             return value
         if isinstance(value, Object) and value.type == object_types.ENVIRONMENT:
             return Host("rank")
@@ -95,7 +95,13 @@ def _extreme(frame: Frame, given: Given, node: code.Call | None) -> Value:
         ):
             tensors.sync(frame, SyncKind.BRANCH, node, value, node.arguments[0].value if node.arguments else None)
             return value
-    return join_all(values) if values else NUMBER
+    grown = next((value for value in values if isinstance(value, Host) and expressions.ranks_in(value) > 0), None)
+    return grown or (join_all(values) if values else NUMBER)
+
+
+def _rounded(given: Given) -> Value:
+    value = given.positional[0] if given.positional else UNKNOWN
+    return value if isinstance(value, Tensor) or (isinstance(value, Host) and value.ranks) else NUMBER
 
 
 def _sum(frame: Frame, given: Given, node: code.Call | None) -> Value:
@@ -192,9 +198,7 @@ _BUILTINS: dict[str, packages.Call] = {
     "float": _number_of,
     "int": _number_of,
     "bool": _number_of,
-    "round": lambda frame, given, node: (
-        given.positional[0] if given.positional and isinstance(given.positional[0], Tensor) else NUMBER
-    ),
+    "round": lambda frame, given, node: _rounded(given),
     "abs": lambda frame, given, node: (
         given.positional[0] if given.positional and isinstance(given.positional[0], Tensor) else NUMBER
     ),

@@ -82,5 +82,7 @@ def _after_instantiation(
     """What a library base class does with a new object of a project class."""
     if names & library.SHARDING_SAMPLERS:
         instance.sampler = loaders.make_sampler(frame, next(iter(names & library.SHARDING_SAMPLERS)), given, node)
+    if any(library.is_scheduler(name) for name in names):
+        frame.run.entry.resets_learning_rate = True
     if any(library.HF_TRAINERS.match(name) for name in names):
         frameworks.use_hf_trainer(frame, given, instance, node)

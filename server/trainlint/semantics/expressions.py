@@ -512,8 +512,25 @@ def _binary(frame: Frame, node: code.Binary) -> Value:
             return Host("rank")
         if isinstance(left, Const) and isinstance(right, Const):
             return _fold(node.op, left, right)
-        return STRING if _is_string(left) or _is_string(right) else NUMBER
+        return STRING if _is_string(left) or _is_string(right) else computed_number(node.op, left, right)
     return UNKNOWN
+
+
+def computed_number(operator: str, left: Value, right: Value) -> Host:
+    """The result of arithmetic on numbers of the host, with how the number of processes goes into it."""
+    one, other = ranks_in(left), ranks_in(right)
+    if operator == "*":
+        return Host("number", ranks=one + other) if one or other else NUMBER
+    if operator in ("/", "//"):
+        return Host("number", ranks=one - other) if one or other else NUMBER
+    return NUMBER
+
+
+def ranks_in(value: Value) -> int:
+    """How often the number of processes, or of GPUs, is a factor of a number; see `Host.ranks`."""
+    if isinstance(value, Host):
+        return 1 if value.kind == "world-size" else value.ranks
+    return 1 if isinstance(value, Option) and naming.WORLD_SIZE.search(value.name) else 0
 
 
 _ELEMENTWISE = frozenset({"+", "-", "*", "/", "//", "%", "**"})

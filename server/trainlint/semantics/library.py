@@ -136,6 +136,16 @@ HF_ARGUMENTS = re.compile(
     r"^(transformers|trl)\.(\w*\.)*(\w*TrainingArguments|SFTConfig|DPOConfig|GRPOConfig|RewardConfig|PPOConfig|ORPOConfig|KTOConfig)$"
 )
 
+OPTIMIZERS = tuple(
+    f"torch.optim.{name}"
+    for name in ("SGD", "Adam", "AdamW", "RMSprop", "NAdam", "RAdam", "Adagrad", "Adadelta", "Adamax", "ASGD", "Rprop")
+)
+"""Optimizers of torch whose second argument is the learning rate."""
+FREE_SCHEDULES = frozenset(
+    f"torch.optim.lr_scheduler.{name}" for name in ("LambdaLR", "MultiplicativeLR", "CyclicLR", "OneCycleLR")
+)
+"""Schedules that set a learning rate of their own, or as a function says."""
+
 PARAMETERS: dict[str, tuple[str, ...]] = {
     "torch.utils.data.DataLoader": (
         "dataset",
@@ -194,6 +204,7 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "torch.amp.autocast": ("device_type", "dtype", "enabled", "cache_enabled"),
     "torch.autograd.set_detect_anomaly": ("mode", "check_nan"),
     "torch.autograd.detect_anomaly": ("check_nan",),
+    **dict.fromkeys(OPTIMIZERS, ("params", "lr")),
     "torch.optim.Optimizer.zero_grad": ("set_to_none",),
     "torch.nn.Module.zero_grad": ("set_to_none",),
     "torch.distributed.init_process_group": ("backend", "init_method", "timeout", "world_size", "rank"),
@@ -254,8 +265,7 @@ RECORDED = {
     "torch.use_deterministic_algorithms",
     "torch.set_default_dtype",
     "torch.set_anomaly_enabled",
-    "torch.optim.Adam",
-    "torch.optim.AdamW",
+    *OPTIMIZERS,
     "torch.set_autocast_gpu_dtype",
     "torch.set_autocast_dtype",
     "torch.nn.utils.clip_grad_norm",

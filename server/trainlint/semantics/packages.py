@@ -455,7 +455,21 @@ def _make_optimizer(frame: Frame, name: str, given: Given, node: code.Call | Non
 
 
 def _make_scheduler(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
+    if name in library.FREE_SCHEDULES or any(expressions.ranks_in(value) for value in given.all()):
+        frame.run.entry.resets_learning_rate = True
     return Object(object_types.SCHEDULER, origin=name)
+
+
+def _names_schedule(name: str) -> bool:
+    """Whether something of a library that is not known is called as what decides a learning rate."""
+    own = not name.startswith("torch.") and naming.SCHEDULER.search(name.rpartition(".")[2])
+    return library.is_scheduler(name) or own
+
+
+def _other_scheduler(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
+    """A schedule of a library that is not known further."""
+    frame.run.entry.resets_learning_rate = True
+    return _by_package(frame, name, given, node)
 
 
 def _make_scaler(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
@@ -569,4 +583,5 @@ _KINDS: tuple[tuple[Callable[[str], Any], _Make], ...] = (
     (library.HF_ARGUMENTS.match, _hf_arguments),
     (library.COLLECTIVES.match, _collective),
     (library.is_module_class, lambda frame, name, given, node: models.make_layer(frame, name, given, node)),
+    (_names_schedule, _other_scheduler),
 )

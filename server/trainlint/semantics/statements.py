@@ -30,7 +30,6 @@ from trainlint.semantics.state import Frame, Leaves, Standing, Where
 from trainlint.semantics.text import dotted
 from trainlint.semantics.values import (
     NONE,
-    NUMBER,
     UNKNOWN,
     Class,
     Const,
@@ -174,7 +173,8 @@ def _augment(frame: Frame, node: code.Augment) -> Leaves:
     elif isinstance(old, Unknown):
         value = UNKNOWN
     else:
-        value = Host("string") if isinstance(old, Const) and isinstance(old.value, str) else NUMBER
+        text = isinstance(old, Const) and isinstance(old.value, str)
+        value = Host("string") if text else expressions.computed_number(node.op, old, added)
     _count_turn(frame, node)
     assignment.assign(frame, node.target, value)
     return Leaves.END

@@ -40,6 +40,8 @@ def call(frame: Frame, callee: Value, given: Given, node: code.Call | None) -> V
     """A call of something unknown, judged by the name it is called by."""
     frame.run.note_wait()
     word = called_name(node.function) if node is not None else ""
+    if naming.SCHEDULER.search(word):
+        frame.run.entry.resets_learning_rate = True
     if "backward" in word and given.positional:
         steps.mark_backward(frame, node)
         if "update" in word or "step" in word:
@@ -77,6 +79,8 @@ def call_method(frame: Frame, receiver: Value, name: str, given: Given, node: co
         if "update" in name or "step" in name:
             steps.mark_update(frame, node)
         return OBJECT
+    if naming.SCHEDULER.search(name):
+        frame.run.entry.resets_learning_rate = True
     if library.TRACKER_ONLY_METHODS.match(name):
         records.record_report(frame, ReportKind.TRACKER, f"tracker.{name}", given, node)
         return OBJECT

@@ -63,6 +63,9 @@ class Host:
     """Of an array: whether its values are known to have been computed on the device."""
     double: bool = False
     """Of an array: whether it is known to hold float64 because nothing says otherwise: `numpy.linspace(0, 1, 64)`."""
+    ranks: int = 0
+    """Of a number: how often the number of processes, or of GPUs, is known to be a factor of it; negative where it is
+    divided by it."""
 
 
 @immutable
@@ -398,6 +401,12 @@ def _join_host(one: Value, other: Value) -> Value:
     kinds = {_host_kind(one), _host_kind(other)}
     if isinstance(one, Option) or isinstance(other, Option):
         return one if isinstance(one, Option) else other
+    if kinds == {"number"}:
+        # what one branch multiplies is a multiple wherever that branch is taken
+        return Host("number", ranks=max((value.ranks for value in (one, other) if isinstance(value, Host)), default=0))
+    if kinds == {"number", "world-size"} and Const(1) in (one, other):
+        # a run without other processes
+        return Host("world-size")
     return Host(kinds.pop()) if len(kinds) == 1 else OBJECT
 
 
