@@ -149,6 +149,32 @@ class AccumulateWithoutNoSync(Rule):
             from torch.nn.parallel import DistributedDataParallel
             from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
+            torch.distributed.init_process_group("nccl")
+            model = DistributedDataParallel(nn.Linear(8, 1).cuda())
+            dataset = TensorDataset(torch.randn(64, 8))
+            loader = DataLoader(dataset, batch_size=8, sampler=DistributedSampler(dataset))
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            updates = 0
+            for micro, (inputs,) in enumerate(loader):
+                loss = model(inputs.cuda()).mean() / 3
+                loss.backward()  # expect: TL305
+                if (micro + 1) % 3:
+                    continue
+                optimizer.step()
+                optimizer.zero_grad()
+                updates += 1
+                if updates % 100 == 0:
+                    print(updates, loss.item())
+            """,
+            because="the rest of a turn is skipped, but for each third one",
+        ),
+        invalid(
+            """
+            import torch
+            from torch import nn
+            from torch.nn.parallel import DistributedDataParallel
+            from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
             from scaler import Scaler
 
             accumulation_steps = 4
@@ -241,6 +267,49 @@ class AccumulateWithoutNoSync(Rule):
                 optimizer.step()
             """,
             because="one optimizer step for each backward pass",
+        ),
+        valid(
+            """
+            import torch
+            from torch import nn
+            from torch.nn.parallel import DistributedDataParallel
+
+            torch.distributed.init_process_group("nccl")
+            model = DistributedDataParallel(nn.Linear(8, 1).cuda())
+            critic = DistributedDataParallel(nn.Linear(1, 1).cuda())
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            critic_optimizer = torch.optim.SGD(critic.parameters(), lr=0.1)
+            for step, inputs in enumerate(torch.randn(64, 8, 8)):
+                critic_optimizer.zero_grad()
+                critic(model(inputs.cuda()).detach()).mean().backward()
+                critic_optimizer.step()
+                if step % 5:
+                    continue
+                optimizer.zero_grad()
+                (-critic(model(inputs.cuda())).mean()).backward()
+                optimizer.step()
+            """,
+            because="the second network has its own backward pass, as seldom as its update",
+        ),
+        valid(
+            """
+            import torch
+            from torch import nn
+            from torch.nn.parallel import DistributedDataParallel
+
+            torch.distributed.init_process_group("nccl")
+            model = DistributedDataParallel(nn.Linear(8, 1).cuda())
+            weights = torch.optim.SGD([model.module.weight], lr=0.1)
+            biases = torch.optim.SGD([model.module.bias], lr=0.1)
+            for step, inputs in enumerate(torch.randn(64, 8, 8)):
+                loss = model(inputs.cuda()).mean()
+                loss.backward()
+                weights.step()
+                if step % 5 == 0:
+                    biases.step()
+                model.zero_grad()
+            """,
+            because="what is updated more seldom accumulates nothing",
         ),
         valid(
             """

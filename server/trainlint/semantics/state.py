@@ -123,8 +123,11 @@ class LoopRun:
     """Name of the variable that counts its turns."""
     backwards: dict[Site, bool] = field(default_factory=dict)
     """Backward passes, with whether each may be one of several to an optimizer step."""
+    backward_guards: list[tuple[Standing, ...]] = field(default_factory=list)
+    """The guards before each backward pass so far."""
     updates: dict[Site, bool] = field(default_factory=dict)
-    """Optimizer steps, with whether each stands behind an accumulation test."""
+    """Optimizer steps, with whether each follows several backward passes: it stands behind an accumulation test, or
+    behind one on the number of steps that none of the backward passes stands behind."""
     no_sync: bool = False
     trains: bool = False
     """Whether a backward pass or an optimizer step stands in it, be it the step loop or a part of its body."""
