@@ -201,6 +201,72 @@ class EvalWithoutNoGrad(Rule):
                 """
             },
         ),
+        invalid(
+            """
+            import torch
+            from torch import nn
+            from torch.utils.data import DataLoader, TensorDataset
+
+            from scoring import score
+
+            data = TensorDataset(torch.randn(64, 8), torch.randn(64, 1))
+            loader = DataLoader(data, batch_size=8, num_workers=2)
+            held_out = DataLoader(data, batch_size=8, num_workers=2)
+            model = nn.Linear(8, 1)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for step, (inputs, targets) in enumerate(loader):
+                loss = nn.functional.mse_loss(model(inputs), targets)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                if step % 200 == 0:
+                    print(step, score(model, held_out))
+            """,
+            because="an evaluation every 200 steps, in another file",
+            others={
+                "scoring.py": """
+                from torch import nn
+
+
+                def score(model, loader):
+                    model.eval()
+                    total = 0.0
+                    for inputs, targets in loader:
+                        total += nn.functional.mse_loss(model(inputs), targets).item()  # expect: TL216
+                    model.train()
+                    return total / len(loader)
+                """
+            },
+        ),
+        valid(
+            """
+            import torch
+            from torch import nn
+            from torch.utils.data import DataLoader, TensorDataset
+
+
+            @torch.inference_mode()
+            def score(model, loader):
+                model.eval()
+                total = sum(nn.functional.mse_loss(model(inputs), targets) for inputs, targets in loader)
+                model.train()
+                return total / len(loader)
+
+
+            data = TensorDataset(torch.randn(64, 8), torch.randn(64, 1))
+            loader = DataLoader(data, batch_size=8, num_workers=2)
+            model = nn.Linear(8, 1)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for step, (inputs, targets) in enumerate(loader):
+                loss = nn.functional.mse_loss(model(inputs), targets)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                if step % 200 == 0:
+                    print(step, score(model, loader))
+            """,
+            because="an evaluation every 200 steps, in inference mode",
+        ),
         valid(
             """
             import torch
@@ -415,5 +481,6 @@ class EvalWithoutNoGrad(Rule):
 
 
 def _per_batch(forward: EvaluationForward) -> bool:
+    """Whether it belongs to an evaluation: one between training steps runs every so many of them."""
     context = forward.context
-    return context.region is Region.EVALUATION and context.frequency >= Frequency.PER_STEP
+    return context.region is Region.EVALUATION and context.frequency >= Frequency.PER_N_STEPS
