@@ -67,6 +67,7 @@ def _number_of(frame: Frame, given: Given, node: code.Call | None) -> Value:
     for value in given.positional[:1]:
         if isinstance(value, Tensor) and not value.container and node is not None:
             tensors.sync(frame, SyncKind.READ, node, value, node.arguments[0].value if node.arguments else None)
+        tensors.note_question(frame, value)
         if isinstance(value, Const) and value.value in ("inf", "-inf"):
             return Const(float(str(value.value)))
         if isinstance(value, Const | Option):
@@ -87,6 +88,7 @@ def _extreme(frame: Frame, given: Given, node: code.Call | None) -> Value:
         if len(given.positional) > 1
         else [iteration.item_of(frame, value) for value in given.positional]
     )
+    tensors.note_question(frame, *values)
     for value in values:
         if (
             isinstance(value, Tensor)
@@ -102,6 +104,12 @@ def _extreme(frame: Frame, given: Given, node: code.Call | None) -> Value:
 def _rounded(given: Given) -> Value:
     value = given.positional[0] if given.positional else UNKNOWN
     return value if isinstance(value, Tensor) or (isinstance(value, Host) and value.ranks) else NUMBER
+
+
+def _truth(frame: Frame, given: Given, node: code.Call | None) -> Value:
+    """`any` and `all` ask each item for its truth."""
+    frame.run.note_possible_wait()
+    return NUMBER
 
 
 def _sum(frame: Frame, given: Given, node: code.Call | None) -> Value:
@@ -139,6 +147,8 @@ def _zip(frame: Frame, given: Given, node: code.Call | None) -> Value:
 
 
 def _next(frame: Frame, given: Given, node: code.Call | None) -> Value:
+    # whatever makes the item may wait for the device
+    frame.run.note_possible_wait()
     return iteration.item_of(frame, given.positional[0]) if given.positional else UNKNOWN
 
 
@@ -218,8 +228,8 @@ _BUILTINS: dict[str, packages.Call] = {
     "setattr": _setattr,
     "dict": _dict,
     "len": lambda frame, given, node: NUMBER,
-    "any": lambda frame, given, node: NUMBER,
-    "all": lambda frame, given, node: NUMBER,
+    "any": _truth,
+    "all": _truth,
     "vars": lambda frame, given, node: given.positional[0] if given.positional else UNKNOWN,
     "exit": exit,
     "quit": exit,

@@ -9,6 +9,7 @@ from trainlint.semantics import (
     assignment,
     calls,
     classes,
+    clocks,
     code,
     conditions,
     entry_facts,
@@ -496,6 +497,7 @@ def _binary(frame: Frame, node: code.Binary) -> Value:
             other = right if value is left else left
             if node.op in _ELEMENTWISE:
                 records.note_double(frame, node, left, right)
+            clocks.note_work(frame, node, left, right)
             return tensors.combine(value, other)
     if node.op == "/" and isinstance(left, Reference | Object):
         return OBJECT
@@ -512,6 +514,8 @@ def _binary(frame: Frame, node: code.Binary) -> Value:
             return Host("rank")
         if isinstance(left, Const) and isinstance(right, Const):
             return _fold(node.op, left, right)
+        if node.op == "-":
+            clocks.note_elapsed(frame, left, right)
         return STRING if _is_string(left) or _is_string(right) else computed_number(node.op, left, right)
     return UNKNOWN
 
@@ -623,6 +627,7 @@ def _compare(frame: Frame, node: code.Compare) -> Value:
     if any(operator in ("is", "is not") for operator in node.ops):
         positive, negative = guards.classify(node, lambda expression: evaluate_quietly(frame, expression))
         return Test(positive, negative, "") if positive or negative else NUMBER
+    tensors.note_question(frame, *values)
     if any(operator in ("in", "not in") for operator in node.ops):
         numbers = isinstance(values[1], Listing | Tuple) and not _is_string(iteration.item_of(frame, values[1]))
         if isinstance(values[0], Tensor) and not values[0].container and numbers:

@@ -18,6 +18,7 @@ from trainlint.semantics.values import (
     Object,
     Partial,
     Reference,
+    Unknown,
     Value,
     is_reference,
     join_all,
@@ -40,12 +41,14 @@ def call_function(frame: Frame, function: Function, given: Given, node: code.Cal
         run.reached.add((function.module.path, define.body))
     where = _enter(frame, function, node)
     signature = (id(define), id(function.closure), tuple(bound.items()), where.autocast)
+    if any(isinstance(decorator, Function | Unknown) for decorator in function.decorators):
+        run.note_possible_wait()
     if signature in run.quiet:
-        run.note_wait()
+        run.note_remembered_call(signature)
         return run.quiet[signature]
     key = (*signature, *_memo_key(where))
     if key in run.memo:
-        run.note_wait()
+        run.note_remembered_call(key)
         return run.memo[key]
     if any(item is define for item in run.open_calls) or len(run.open_calls) >= DEEPEST_CALL or run.exhausted:
         run.note_wait()
@@ -57,7 +60,7 @@ def call_function(frame: Frame, function: Function, given: Given, node: code.Cal
     inner = _frame_for(frame, function, bound, where)
     inner.called_at = node.at if node is not None else None
     inner.called_by = node
-    effects, entered = run.effects, len(run.open_calls)
+    effects, entered, waits = run.effects, len(run.open_calls), run.waits + run.reads
     run.open_calls.append(define)
     try:
         if isinstance(define, code.Lambda):
@@ -70,6 +73,7 @@ def call_function(frame: Frame, function: Function, given: Given, node: code.Cal
     finally:
         run.open_calls.pop()
     run.memo[key] = result
+    run.waiting_calls[key] = run.waiting_calls[signature] = run.waits + run.reads > waits
     run.results[id(define)] = result
     if run.effects == effects and entered < DEEPEST_CALL - 1 and not where.guards[len(frame.where.guards) :]:
         run.quiet[signature] = result

@@ -766,6 +766,32 @@ HF_DATASETS = re.compile(
     r"^datasets\.(load_dataset|load_from_disk|Dataset\.\w+|concatenate_datasets|DatasetDict|interleave_datasets)(\..*)?$|^evaluate\."
 )
 
+CLOCKS = frozenset(
+    {
+        *("time.time", "time.time_ns", "time.perf_counter", "time.perf_counter_ns", "time.monotonic"),
+        *("time.monotonic_ns", "timeit.default_timer", "datetime.datetime.now", "datetime.datetime.utcnow"),
+    }
+)
+"""Functions that read a clock of the host which goes on while the host waits."""
+NEVER_WAITING = re.compile(
+    r"^torch\.cuda\.(amp\.|nvtx\.|is_|device_count|current_|get_device_|(max_)?memory_(allocated|reserved)|manual_seed|Event$|Stream$)"
+    r"|^torch\.utils\.data\."
+)
+MAY_WAIT = (
+    *("torch.cuda.", "torch.distributed.", "torch.linalg.", "torch.utils.", "torch.jit.", "torch.profiler."),
+    *("torch.ops.", "torch.save", "torch.load", "torch.hub.", "torch.multiprocessing.", "torch._dynamo."),
+)
+"""How functions of torch begin that may wait for the device, unless `NEVER_WAITING` says otherwise."""
+VIEWS = frozenset(
+    {
+        *("view", "view_as", "reshape", "unsqueeze", "squeeze", "expand", "expand_as", "permute", "transpose", "t"),
+        *("swapaxes", "movedim", "flatten", "unflatten", "detach", "detach_", "chunk", "split", "unbind", "narrow"),
+        *("select", "diagonal", "unfold", "requires_grad_", "contiguous", "retain_grad", "register_hook", "as_strided"),
+        *("real", "imag", "is_contiguous", "size", "dim", "numel", "storage", "share_memory_"),
+    }
+)
+"""Functions and methods of tensors that give the device nothing to compute, since they return a view or a fact."""
+
 CHOOSES_DEVICE = (
     "torch.cuda.set_device",
     "torch.cuda.device",

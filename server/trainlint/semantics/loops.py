@@ -27,6 +27,7 @@ from trainlint.semantics.values import (
     Listing,
     Object,
     Option,
+    Reference,
     Test,
     Tuple,
     Unknown,
@@ -85,6 +86,9 @@ def _loop(frame: Frame, node: code.For, site: Site, iterated: Value, item: Value
     loop.turns = _turns_of(frame, node.iterable)
     loop.ends_early = loop.ends_early or "islice" in guards.identifiers(node.iterable)
     loader = iteration.loader_in(iterated)
+    if loader is not None or isinstance(iterated, Unknown | Reference):
+        # whatever makes the items may wait for the device
+        frame.run.note_possible_wait()
     if loader is not None and not frame.run.advancing:
         records.note_loop(frame, loop, loader, _loader_text(node.iterable))
     outer = frame.where

@@ -8,6 +8,7 @@ from trainlint.semantics import (
     builtin_methods,
     calls,
     classes,
+    clocks,
     code,
     entry_facts,
     expressions,
@@ -80,6 +81,8 @@ def call_method(frame: Frame, receiver: Value, name: str, given: Given, node: co
 
 
 def _object_method(frame: Frame, receiver: Object, name: str, given: Given, node: code.Call | None) -> Value:
+    if receiver.type not in _NEVER_WAITING:
+        frame.run.note_possible_wait()
     handler = _HANDLERS.get(receiver.type)
     if handler is not None:
         return handler(frame, receiver, name, given, node)
@@ -88,6 +91,18 @@ def _object_method(frame: Frame, receiver: Object, name: str, given: Given, node
     if receiver.type == object_types.COMPUTED and isinstance(receiver.inner, Tensor) and name in library.TENSOR_METHODS:
         return tensors.call_method(frame, receiver.inner, name, given, node)
     return unknown.call_method(frame, receiver, name, given, node)
+
+
+_NEVER_WAITING = frozenset(
+    {
+        *(object_types.MODEL, object_types.OPTIMIZER, object_types.SCHEDULER, object_types.LOADER),
+        *(object_types.SAMPLER, object_types.ITERATOR, object_types.ENUMERATE, object_types.PROGRESS),
+        *(object_types.LOGGER, object_types.TRACKER, object_types.ENVIRONMENT, object_types.PARSER),
+        *(object_types.TOKENIZER, object_types.DATASET, object_types.TRANSFORM),
+        *library.WRAPPERS,
+    }
+)
+"""Types of objects whose methods wait for the device only where something else of the model says so."""
 
 
 # ----------------------------------------------------------------------------------------------------------- models
@@ -113,6 +128,8 @@ def _instance_method(frame: Frame, receiver: Instance, name: str, given: Given, 
 
 
 def _optimizer(frame: Frame, receiver: Object, name: str, given: Given, node: code.Call | None) -> Value:
+    if name not in ("step", "zero_grad", "state_dict") or not _only_queues(receiver):
+        frame.run.note_possible_wait()
     if name == "step":
         for value in given.positional[:1]:
             if isinstance(value, Function | Bound):
@@ -131,6 +148,12 @@ def _optimizer(frame: Frame, receiver: Object, name: str, given: Given, node: co
     if "backward" in name:
         steps.mark_backward(frame, node)
     return OBJECT
+
+
+def _only_queues(optimizer: Object) -> bool:
+    """Whether an update gives work to the device and asks it for nothing: torch's optimizers but LBFGS, which searches
+    along a line."""
+    return optimizer.origin.startswith("torch.optim.") and not optimizer.origin.endswith("LBFGS")
 
 
 def _scheduler(frame: Frame, receiver: Object, name: str, given: Given, node: code.Call | None) -> Value:
@@ -261,6 +284,7 @@ def _fresh(given: Given) -> bool:
 
 
 def _option_method(frame: Frame, receiver: Option, name: str, given: Given, node: code.Call | None) -> Value:
+    frame.run.note_possible_wait()
     if name in ("step", "zero_grad", "state_dict", "load_state_dict") and node is not None:
         return _optimizer(frame, Object(object_types.OPTIMIZER, proved=False), name, given, node)
     if name in ("get", "pop") and given.positional and isinstance(given.positional[0], Const):
@@ -278,6 +302,7 @@ def _option_method(frame: Frame, receiver: Option, name: str, given: Given, node
 def call_object(frame: Frame, callee: Object, given: Given, node: code.Call | None) -> Value:
     """A library object, called like a function."""
     if callee.type == object_types.MODEL:
+        clocks.note_work(frame, node, callee)
         if callee.proved or _may_be_batch(given):
             models.record_forward(frame, callee, node)
         if isinstance(callee.inner, Instance | Choice):
@@ -293,8 +318,10 @@ def call_object(frame: Frame, callee: Object, given: Given, node: code.Call | No
     if callee.type == object_types.TOKENIZER:
         return _tokenizer(frame, callee, "__call__", given, node)
     if callee.type == object_types.SCALER:
+        frame.run.note_possible_wait()
         return _scaler(frame, callee, "__call__", given, node)
     if callee.type == object_types.DEEPSPEED_ENGINE:
+        clocks.note_work(frame, node, callee)
         models.record_forward(frame, callee, node)
         inner = callee.inner
         if isinstance(inner, Instance):
@@ -314,6 +341,7 @@ def call_object(frame: Frame, callee: Object, given: Given, node: code.Call | No
         return functions.decorated(callee, given.positional[0])
     if callee.type == object_types.SCHEDULER:
         return NUMBER
+    frame.run.note_possible_wait()
     functions.run_callbacks(frame, given)
     return UNKNOWN
 

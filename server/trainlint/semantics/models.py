@@ -8,6 +8,7 @@ from trainlint.semantics import (
     assignment,
     calls,
     classes,
+    clocks,
     code,
     entry_facts,
     expressions,
@@ -130,12 +131,14 @@ def call_module(frame: Frame, module: Instance, given: Given, node: code.Call | 
     forward = classes.find_member(module.cls, "forward")
     values = given.all()
     if not isinstance(forward, Function) or not _worth_following(frame, module):
+        clocks.note_work(frame, node, module)
         number = naming.LOSS.search(module.cls.define.name.lower())
         return tensors.call_module_value(frame, Place.UNKNOWN if number else module.place, True, values, number=number)
     outer = frame.where
     frame.where = replace(outer, compiled=True) if module.compiled else outer
     result = functions.call_function(frame, forward, replace(given, positional=[module, *given.positional]), node)
     frame.where = outer
+    clocks.note_work(frame, node, module)
     return placed(frame, result, module.place, values)
 
 
@@ -182,6 +185,7 @@ def call_wrapper(frame: Frame, callee: Object, given: Given, node: code.Call | N
         inner.place = Place.DEVICE if callee.place is Place.DEVICE else inner.place
         return call_module(frame, inner, given, node)
     record_forward(frame, callee, node)
+    clocks.note_work(frame, node, callee)
     return tensors.call_module_value(frame, callee.place, callee.proved, given.all())
 
 
@@ -352,6 +356,7 @@ def _note_checkpointing(frame: Frame, model: Value, name: str, given: Given, nod
 def _model_place(frame: Frame, model: Object | Instance, name: str, given: Given, node: code.Call | None) -> Place:
     """Where a model lives after `.to(…)`, `.cuda()` or `.cpu()`."""
     place = model.place
+    frame.run.note_possible_wait()
     if name == "cpu":
         return Place.HOST
     if name == "cuda" or name == "xpu":
@@ -385,6 +390,7 @@ def _module_protocol(
     handler = _PROTOCOL.get(name)
     if handler is not None:
         return handler(frame, model, place, given, node)
+    frame.run.note_possible_wait()
     if "backward" in name:
         steps.mark_backward(frame, node)
         return OBJECT
@@ -432,6 +438,8 @@ def _forward(frame: Frame, model: Value, place: Place, given: Given, node: code.
 
 
 def _generate(frame: Frame, model: Value, place: Place, given: Given, node: code.Call | None) -> Value:
+    """Tokens are drawn one by one, and the host asks after each whether all sequences have ended."""
+    frame.run.note_possible_wait()
     return Tensor(place=place if place is Place.DEVICE else Place.UNKNOWN, container=True)
 
 

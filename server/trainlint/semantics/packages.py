@@ -9,6 +9,7 @@ from typing import Any
 from trainlint.semantics import (
     builtin_functions,
     calls,
+    clocks,
     code,
     entry_facts,
     expressions,
@@ -66,6 +67,10 @@ Call = Callable[[Frame, Given, code.Call | None], Value]
 
 def call_reference(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
     """The result of calling the library name `name`."""
+    if name in library.CLOCKS:
+        return clocks.read(frame, name, node)
+    if _may_wait(name):
+        frame.run.note_possible_wait()
     recorded = name in library.RECORDED or name.startswith(library.RECORDED_PREFIXES)
     if recorded or records.is_made_per_item(frame, name):
         records.record_call(frame, name, given, node)
@@ -75,6 +80,12 @@ def call_reference(frame: Frame, name: str, given: Given, node: code.Call | None
     if exact is not None:
         return exact(frame, given, node)
     return _maker(name)(frame, name, given, node)
+
+
+@functools.cache
+def _may_wait(name: str) -> bool:
+    """Whether a function of torch may wait for the device, apart from reading the tensors that it is given."""
+    return name.startswith(library.MAY_WAIT) and library.NEVER_WAITING.match(name) is None
 
 
 _WAITING = ("synchronize", "barrier", "wait")

@@ -246,6 +246,22 @@ class Upload:
     """False where the device was inferred from a name."""
 
 
+@immutable
+class Timing:
+    """A difference of two readings of a host's clock, with work for the device between them that nothing waits for
+    before the later one."""
+
+    site: Site
+    """The later reading."""
+    text: str
+    context: Context
+    start: Site
+    """The earlier one."""
+    work: str
+    """Text of the last of what is left out, such as a model's forward."""
+    work_site: Site
+
+
 class DatasetKind(StrEnum):
     MAP = "map"
     ITERABLE = "iterable"
@@ -753,6 +769,7 @@ class Project:
     transfers: list[Transfer] = field(default_factory=list)
     uploads: list[Upload] = field(default_factory=list)
     early_reads: list[EarlyRead] = field(default_factory=list)
+    timings: list[Timing] = field(default_factory=list)
     loaders: list[Loader] = field(default_factory=list)
     samplers: list[Sampler] = field(default_factory=list)
     tokenizations: list[Tokenization] = field(default_factory=list)

@@ -144,6 +144,7 @@ def note_double(frame: Frame, node: code.Binary, left: Value, right: Value) -> N
 
 def note_dynamic_shape(frame: Frame, node: code.Expression, value: Value) -> None:
     """Record that the values of a tensor on the device decide a shape."""
+    frame.run.note_possible_wait()
     if isinstance(value, Tensor) and value.place is Place.DEVICE:
         frame.run.record(DynamicShape, frame, "shape", site=frame.site(node.at), text=node, value=value)
 

@@ -154,6 +154,25 @@ class Standing:
     """For EXCEPTIONAL branches that leave loops: the outermost loop, by index, that the branch ends."""
 
 
+class Work(NamedTuple):
+    """Something that the device surely computes, and that the host goes on without waiting for."""
+
+    node: code.Expression
+    site: Site
+    where: Where
+
+
+class Reading(NamedTuple):
+    """A clock of the host that is read, for the last time so far at its place."""
+
+    node: code.Expression
+    where: Where
+    works: int
+    """How many works the device had been given by then."""
+    waits: int
+    """How often the host had waited for the device by then, or may have."""
+
+
 _WITHOUT_EFFECT = frozenset({GuardKind.FLAG, GuardKind.TRAINING})
 
 
@@ -450,6 +469,17 @@ class Run:
     """Where something is put on a CUDA device outside of loops, in the order in which it was met."""
     process: object = field(default_factory=object)
     """The process that runs what is interpreted: another one in a function that is spawned."""
+    works: list[Work] = field(default_factory=list)
+    """What the device was given to compute, in the order in which it was met."""
+    waits: int = 0
+    """Counts the places at which the host waits for the device, or may do so, in the order in which they were met."""
+    waiting_calls: dict[tuple[object, ...], bool] = field(default_factory=dict)
+    """For each remembered call, whether the host waits for the device in it, or may do so for all that is known; also
+    where it reads a clock, so that what follows is not counted from an earlier time."""
+    readings: dict[Site, Reading] = field(default_factory=dict)
+    """The clocks that were read, by the place of the call."""
+    reads: int = 0
+    """Counts how often one was read."""
     effects: int = 0
     """Counts what was recorded or learned, so that a call without any can be told."""
     statements: int = 0
@@ -534,6 +564,16 @@ class Run:
 
     def note_wait(self) -> None:
         """The host waits for the device here, or may do so: what was under way has arrived."""
+        self.waits += 1
+        self.waited_for = len(self.copies_under_way)
+
+    def note_possible_wait(self) -> None:
+        """The host may wait for the device here, for all that is known."""
+        self.waits += 1
+
+    def note_remembered_call(self, key: tuple[object, ...]) -> None:
+        """A call that was followed before is met again: it may wait for copies, and for the device if it did then."""
+        self.waits += self.waiting_calls.get(key, True)
         self.waited_for = len(self.copies_under_way)
 
     def record(self, make: Callable[..., Any], frame: Frame, key: object, **fields: Any) -> None:

@@ -238,11 +238,12 @@ def _scope(frame: Frame, node: code.Scope) -> Leaves:
 
 
 def _with(frame: Frame, node: code.With) -> Leaves:
-    outer = frame.where
+    outer, may_wait = frame.where, False
     try:
         for item in node.items:
             value = expressions.evaluate(frame, item.value)
             entered = _entered(frame, item.value, value)
+            may_wait = may_wait or not (isinstance(value, Object) and value.type in _ENDS_WITHOUT_WAITING)
             frame.where = replace(entered, managers=(*entered.managers, frame.site(item.value.at)))
             if isinstance(value, Instance):
                 value = _enter_instance(frame, value)
@@ -251,7 +252,18 @@ def _with(frame: Frame, node: code.With) -> Leaves:
         leaves = run_block(frame, node.body)
     finally:
         frame.where = outer
+    if may_wait:
+        frame.run.note_possible_wait()
     return leaves
+
+
+_ENDS_WITHOUT_WAITING = frozenset(
+    {
+        *(object_types.NO_GRAD, object_types.ENABLE_GRAD, object_types.MAYBE_GRAD, object_types.NO_SYNC),
+        *(object_types.AUTOCAST, object_types.PROGRESS),
+    }
+)
+"""Context managers at whose end nothing waits for the device."""
 
 
 def _enter_instance(frame: Frame, value: Instance) -> Value:

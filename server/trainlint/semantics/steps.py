@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainlint.semantics import code, graphs
+from trainlint.semantics import clocks, code, graphs
 from trainlint.semantics.project import BackwardPass, Site
 from trainlint.semantics.state import Frame, LoopRun, Role, Standing
 from trainlint.semantics.values import UNKNOWN, Tensor, Value
@@ -13,6 +13,7 @@ def mark_backward(frame: Frame, node: code.Call | None, loss: Value = UNKNOWN) -
     """A backward pass runs here, from `loss`."""
     proved = isinstance(loss, Tensor) and loss.proved
     frame.run.training_places.add(loss.place if isinstance(loss, Tensor) and proved else Place.UNKNOWN)
+    clocks.note_work(frame, node, loss)
     _mark(frame, node, update=False)
     if node is not None:
         frame.run.record(

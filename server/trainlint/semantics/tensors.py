@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trainlint.semantics import code, entry_facts, library, naming, object_types, records, steps, unchanged
+from trainlint.semantics import clocks, code, entry_facts, library, naming, object_types, records, steps, unchanged
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import Arguments, EarlyRead, Site, SyncKind, SyncPoint, Transfer, Upload
@@ -17,6 +17,7 @@ from trainlint.semantics.values import (
     STRING,
     UNKNOWN,
     WHOLE_ARRAY,
+    Choice,
     Const,
     DeviceValue,
     Host,
@@ -54,6 +55,8 @@ def sync(
     if value.place is Place.DEVICE:
         # the read stands in line behind the copies that were issued before it
         frame.run.note_wait()
+    elif value.place is Place.UNKNOWN or not value.proved:
+        frame.run.note_possible_wait()
     frame.run.record(
         SyncPoint,
         frame,
@@ -88,6 +91,35 @@ def format_sync(
         place = site_of if site_of is not None and not isinstance(site_of, code.Constant) else node
         sync(frame, SyncKind.FORMAT, node, tensor, operand, frame.site(place.at))
         return
+    note_question(frame, value)
+
+
+def note_question(frame: Frame, *values: Value) -> None:
+    """Python asks what values hold; of those that may be tensors for all that is known, the host may wait for one."""
+    if any(_may_be_tensor(value) for value in values):
+        frame.run.note_possible_wait()
+
+
+def _may_be_tensor(value: Value, depth: int = 0) -> bool:
+    if isinstance(value, Unknown):
+        return True
+    if isinstance(value, Object):
+        return value.type == object_types.COMPUTED
+    if isinstance(value, Reference):
+        # an object of a library that is not known, or of a module that is not there
+        return value.name.partition(".")[0] not in ("torch", "numpy", *library.HOST_PACKAGES, *library.BUILTINS)
+    if depth > 2:
+        return True
+    if isinstance(value, Choice):
+        return any(_may_be_tensor(option, depth + 1) for option in value.options)
+    if isinstance(value, Tuple):
+        return any(_may_be_tensor(item, depth + 1) for item in value.items)
+    if isinstance(value, Listing):
+        return not value.empty and _may_be_tensor(value.item, depth + 1)
+    if isinstance(value, Table):
+        rest = value.rest is not None and _may_be_tensor(value.rest, depth + 1)
+        return rest or any(_may_be_tensor(item, depth + 1) for _, item in value.items)
+    return False
 
 
 def tensors_in(value: Value, depth: int = 0) -> list[Tensor]:
@@ -109,6 +141,11 @@ def branch_sync(frame: Frame, test: code.Expression, value: Value) -> None:
     """Record that Python asks for the truth of a tensor."""
     if isinstance(value, Tensor) and not value.container and _is_condition(test, value):
         sync(frame, SyncKind.BRANCH, test, value, test)
+    elif isinstance(value, Tensor):
+        if value.place is not Place.HOST:
+            frame.run.note_possible_wait()
+    else:
+        note_question(frame, value)
 
 
 def _is_condition(test: code.Expression, value: Tensor) -> bool:
@@ -293,6 +330,11 @@ def move(frame: Frame, value: Tensor, given: Given, node: code.Call | None, name
             arriving = len(frame.run.copies_under_way) if value.proved else 0
         else:
             sync(frame, SyncKind.COPY, node, value, code.receiver_of(node))
+    if target is Place.DEVICE and value.place is not Place.DEVICE and not value.pinned:
+        # a copy from pageable memory waits for what the device was given before; one from pinned memory may not
+        frame.run.note_possible_wait()
+    elif target is Place.DEVICE and given.keywords.get("non_blocking") != Const(True):
+        frame.run.note_possible_wait()
     if value.place is not target and node is not None:
         _record_transfer(frame, value, given, node, device, target, name)
     proved = device.proved and (value.proved or value.place is not Place.DEVICE)
@@ -353,6 +395,7 @@ def _record_transfer(
 
 def record_copy(frame: Frame, node: code.Subscript, value: Tensor) -> None:
     """`on_device[…] = on_host` copies the host tensor, as `.to(device)` would."""
+    frame.run.note_possible_wait()
     made = next((factory for factory in frame.factories.values() if value.created), None)
     frame.run.record(
         Transfer,
@@ -420,6 +463,8 @@ def call_method(frame: Frame, value: Tensor, name: str, given: Given, node: code
         records.note_dynamic_shape(frame, node, value)
     if name in library.REDUCTIONS and node is not None:
         note_read(frame, value, node)
+    if name not in library.VIEWS:
+        clocks.note_work(frame, node, value)
     graph = value.keeps_graph and name not in library.NOT_DIFFERENTIABLE and frame.where.grad is not GradMode.DISABLED
     result = replace(value, loader=value.loader if value.container else None, created=value.created, keeps_graph=graph)
     result = result if name in library.KEEPING_TYPE else _of_any_type(result)
@@ -548,6 +593,8 @@ def call_torch(frame: Frame, name: str, given: Given, node: code.Call | None) ->
     made = result_of(frame, [*given.positional, *given.keywords.values()])
     if node is not None and made is not None and _shape_depends_on_values(last, given, 1):
         records.note_dynamic_shape(frame, node, made)
+    if made is not None and last not in library.VIEWS:
+        clocks.note_work(frame, node, made)
     if made is not None:
         whole = last in library.REDUCTIONS and len(given.positional) == 1 and not given.keywords
         return replace(
@@ -574,6 +621,7 @@ def _shape_depends_on_values(name: str, given: Given, before: int) -> bool:
 
 def _made_on_device(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
     """`torch.cuda.FloatTensor(…)`: made on the host and copied, unless it is given sizes only."""
+    frame.run.note_possible_wait()
     note_device(frame, DeviceValue(cuda=True))
     entry_facts.note_allocation(frame, DeviceValue(cuda=True))
     if node is not None and any(
@@ -610,8 +658,10 @@ def _factory(frame: Frame, name: str, last: str, given: Given, node: code.Call |
             loader=loader,
             double=last in _KEEPING_TYPE and isinstance(origin, Host) and origin.double and _has_no_type(given),
         )
-    if library.HOST_TENSOR.match(name) and _holds_device_values(given):
-        records.record_call(frame, name, given, node)
+    if _holds_device_values(given):
+        frame.run.note_wait()
+        if library.HOST_TENSOR.match(name):
+            records.record_call(frame, name, given, node)
     if node is not None and last not in ("Variable",):
         frame.factories[id(node)] = (frame.site(node.at), name, given.arguments(name))
     device = given.keywords.get("device")
@@ -640,6 +690,7 @@ _COPYING_FACTORIES = frozenset({"tensor", "as_tensor", "asarray"})
 
 
 def _record_upload(frame: Frame, name: str, given: Given, node: code.Call | None, *, proved: bool) -> None:
+    frame.run.note_possible_wait()
     value = given.positional[0] if given.positional else given.keywords.get("data", UNKNOWN)
     if node is not None and not isinstance(value, Tensor):
         frame.run.record(

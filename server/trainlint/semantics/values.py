@@ -15,6 +15,7 @@ from trainlint.semantics.vocabulary import GuardKind, Place
 
 if TYPE_CHECKING:
     from trainlint.semantics import code
+    from trainlint.semantics.context import Site
     from trainlint.semantics.project import Loader, Sampler
     from trainlint.semantics.state import Frame, ModuleState, WrappedModel
 
@@ -66,6 +67,8 @@ class Host:
     ranks: int = 0
     """Of a number: how often the number of processes, or of GPUs, is known to be a factor of it; negative where it is
     divided by it."""
+    clock: Site | None = None
+    """Of a time: the call that read the host's clock, and nothing else, to tell it."""
 
 
 @immutable
