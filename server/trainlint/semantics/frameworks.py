@@ -109,7 +109,10 @@ def _run_items(frame: Frame, dataset: Instance, loader: Loader | None) -> None:
         if isinstance(member, Function):
             workers = loader.forks if loader is not None else Known.UNKNOWN
             arguments: list[Value] = [] if iterable else [NUMBER]
+            before = len(frame.run.transformations)
             item = run_as(frame, Role.SAMPLE, Bound(member, dataset), arguments, whole_pass=iterable, workers=workers)
+            own = frame.run.transformations_of.get(id(dataset), ())
+            frame.run.transformations_of[id(dataset)] = (*own, *frame.run.transformations[before:])
             if loader is not None:
                 loader.item_place = _item_place(item)
 

@@ -760,6 +760,10 @@ EXITS = {"sys.exit", "exit", "quit", "os._exit", "os.abort", "raise_"}
 TORCHVISION_DATASETS = re.compile(
     r"^(torchvision\.datasets\.\w+|torchaudio\.datasets\.\w+|torchtext\.datasets\.\w+|medmnist\.\w+|torch_geometric\.datasets\.\w+)$"
 )
+TRANSFORMS = re.compile(
+    r"^(torchvision\.transforms\.(v2\.|transforms\.)?|albumentations\.(pytorch\.)?|kornia\.augmentation\.)[A-Z]\w*$"
+)
+"""Classes of transforms of images."""
 IN_MEMORY_DATASETS = {"torch.utils.data.TensorDataset"}
 DATASET_WRAPPERS = {"torch.utils.data.Subset", "torch.utils.data.ConcatDataset", "torch.utils.data.ChainDataset"}
 HF_DATASETS = re.compile(

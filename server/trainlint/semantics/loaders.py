@@ -13,6 +13,7 @@ from trainlint.semantics import (
     repetition,
     sameness,
     sharding,
+    transforms,
 )
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
@@ -75,6 +76,7 @@ def make_loader(frame: Frame, given: Given, node: code.Call | None, name: str, *
         loader.sampler_may_be_none = _may_hold_none(frame, chosen)
     _join_sampler(loader, [arguments.value("sampler"), arguments.value("batch_sampler")])
     frameworks.run_dataset(frame, dataset, loader)
+    transforms.join_loader(frame, loader, dataset)
     collate = arguments.value("collate_fn")
     if collate is not None:
         frameworks.run_collate(frame, collate, loader)
@@ -183,12 +185,8 @@ def make_dataset(frame: Frame, name: str, given: Given, node: code.Call | None) 
         object_types.DATASET,
         origin=name,
         inner=join_all(given.positional) if name in library.IN_MEMORY_DATASETS else None,
+        fact=transforms.given_to_dataset(given),
     )
-
-
-def transform(given: Given) -> Value:
-    """A transform made of others, which run once it is given to a dataset."""
-    return Object(object_types.TRANSFORM, inner=given.positional[0] if given.positional else UNKNOWN)
 
 
 def _run_transforms(frame: Frame, value: Value | None) -> None:

@@ -23,6 +23,7 @@ from trainlint.semantics import (
     records,
     steps,
     tensors,
+    transforms,
     unknown,
 )
 from trainlint.semantics.arguments import Given
@@ -341,6 +342,8 @@ def call_object(frame: Frame, callee: Object, given: Given, node: code.Call | No
         return functions.decorated(callee, given.positional[0])
     if callee.type == object_types.SCHEDULER:
         return NUMBER
+    if callee.type == object_types.TRANSFORM:
+        return transforms.apply(frame, callee, given, node)
     frame.run.note_possible_wait()
     functions.run_callbacks(frame, given)
     return UNKNOWN

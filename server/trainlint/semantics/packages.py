@@ -23,6 +23,7 @@ from trainlint.semantics import (
     records,
     steps,
     tensors,
+    transforms,
 )
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
@@ -383,6 +384,10 @@ def _set_default_place(frame: Frame, given: Given, node: code.Call | None) -> Va
     return tensors.call_torch(frame, "torch.set_default_device", given, node)
 
 
+def _compose(name: str, frame: Frame, given: Given, node: code.Call | None) -> Value:
+    return transforms.compose(frame, name, given, node)
+
+
 _EXACT: dict[str, Call] = {
     "torch.device": _device,
     "torch.set_default_device": _set_default_place,
@@ -423,9 +428,10 @@ _EXACT: dict[str, Call] = {
     "torch.cuda.CUDAGraph": lambda frame, given, node: _wants_fixed_shapes(frame),
     "torch.cuda.make_graphed_callables": lambda frame, given, node: _wants_fixed_shapes(frame),
     "torch.nn.SyncBatchNorm.convert_sync_batchnorm": _first_argument,
-    "torchvision.transforms.Compose": lambda frame, given, node: loaders.transform(given),
-    "torchvision.transforms.v2.Compose": lambda frame, given, node: loaders.transform(given),
-    "torchvision.transforms.Lambda": lambda frame, given, node: loaders.transform(given),
+    **{
+        f"torchvision.transforms.{name}": functools.partial(_compose, f"torchvision.transforms.{name}")
+        for name in ("Compose", "v2.Compose", "Lambda")
+    },
     "itertools.cycle": _iterates,
     "itertools.islice": _iterates,
     "itertools.chain": _iterates,
@@ -584,6 +590,10 @@ _KINDS: tuple[tuple[Callable[[str], Any], _Make], ...] = (
     (
         library.TORCHVISION_DATASETS.match,
         lambda frame, name, given, node: loaders.make_dataset(frame, name, given, node),
+    ),
+    (
+        library.TRANSFORMS.match,
+        lambda frame, name, given, node: transforms.make_of_library(frame, name, given, node),
     ),
     (library.HF_DATASETS.match, _make_hf_dataset),
     (lambda name: any(pattern.match(name) for pattern, _ in library.TOKENIZER_FACTORIES), _make_tokenizer),

@@ -262,6 +262,30 @@ class Timing:
     work_site: Site
 
 
+@dataclass(eq=False, slots=True)
+class Pipeline:
+    """A transform of images, or several of them one after the other, as it is made."""
+
+    site: Site
+    text: str
+    steps: tuple[str, ...] = ()
+    """What an image goes through, in order, by canonical names: "torchvision.transforms.Resize". Those that a step may
+    choose from stand in its place; an empty name stands for what is not known."""
+
+
+@immutable
+class Transformation:
+    """Each item of a data set goes through a pipeline, as often as it is asked for."""
+
+    pipeline: Pipeline
+    site: Site | None = None
+    """The call of the pipeline; None where a data set of a library calls it."""
+    text: str = ""
+    """Text of that call."""
+    dataset: str = ""
+    """Canonical class of the library's data set: "torchvision.datasets.CIFAR10"."""
+
+
 class DatasetKind(StrEnum):
     MAP = "map"
     ITERABLE = "iterable"
@@ -308,6 +332,9 @@ class Loader:
     """Whether each process that goes over its iterable dataset, worker or rank, gets all of it."""
     item_place: Place = Place.UNKNOWN
     """Where the dataset's items live: DEVICE where they are on the GPU before the loader sees them."""
+
+    transformations: tuple[Transformation, ...] = ()
+    """The pipelines that its items go through, one by one, before they make a batch."""
 
     same_each_time: bool = False
     """Whether it is made of the same each time, where a loop makes it again and again."""

@@ -378,7 +378,7 @@ def record_call(frame: Frame, name: str, given: Given, node: code.Call | None, r
         receiver=receiver,
         stands_alone=frame.standing_alone == node.at,
         same_each_time=is_made_per_item(frame, name) and sameness.same_call(frame, node),
-        varies_by_item=is_made_per_item(frame, name) and not _is_cached(frame) and sameness.by_item(frame, node),
+        varies_by_item=is_made_per_item(frame, name) and not is_cached(frame) and sameness.by_item(frame, node),
         numpy=_name_of_numpy(frame) if name in _TAKE_ARRAYS else "",
     )
 
@@ -480,7 +480,7 @@ def record_tokenization(
         library=kind,
         work=work,
         arguments=given.arguments(),
-        cached=_is_cached(frame),
+        cached=is_cached(frame),
         tokenizer=tokenizer,
         generated=_is_generated(first),
     )
@@ -496,7 +496,7 @@ def record_frame_access(frame: Frame, node: code.Expression, how: str, *, proved
         text=node,
         how=how,
         proved=proved,
-        cached=_is_cached(frame),
+        cached=is_cached(frame),
     )
 
 
@@ -506,7 +506,7 @@ def _is_generated(value: Value | None) -> bool:
     return isinstance(value, Object) and value.type == object_types.GENERATED_TEXT
 
 
-def _is_cached(frame: Frame) -> bool:
+def is_cached(frame: Frame) -> bool:
     """Whether the function that tokenizes keeps its results: an lru_cache, or a dictionary looked up first."""
     function = frame.function
     if function is None:

@@ -19,10 +19,12 @@ from trainlint.semantics.project import (
     Entry,
     EvaluationForward,
     Loader,
+    Pipeline,
     Report,
     Sampler,
     Site,
     SyncPoint,
+    Transformation,
 )
 from trainlint.semantics.values import Class, Function, Instance, Value
 from trainlint.semantics.vocabulary import GradMode, GuardKind, Known, Place
@@ -469,6 +471,12 @@ class Run:
     """Where something is put on a CUDA device outside of loops, in the order in which it was met."""
     process: object = field(default_factory=object)
     """The process that runs what is interpreted: another one in a function that is spawned."""
+    pipelines: dict[tuple[object, ...], Pipeline] = field(default_factory=dict)
+    """Transforms of images, by the place and the way on which they are made."""
+    transformations: list[Transformation] = field(default_factory=list)
+    """Items of data sets that go through one, in the order in which it was met."""
+    transformations_of: dict[int, tuple[Transformation, ...]] = field(default_factory=dict)
+    """Those of each data set of the project, by its identity."""
     works: list[Work] = field(default_factory=list)
     """What the device was given to compute, in the order in which it was met."""
     waits: int = 0

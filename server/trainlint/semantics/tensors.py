@@ -659,7 +659,7 @@ def _factory(frame: Frame, name: str, last: str, given: Given, node: code.Call |
             double=last in _KEEPING_TYPE and isinstance(origin, Host) and origin.double and _has_no_type(given),
         )
     if _holds_device_values(given):
-        frame.run.note_wait()
+        frame.run.note_possible_wait()
         if library.HOST_TENSOR.match(name):
             records.record_call(frame, name, given, node)
     if node is not None and last not in ("Variable",):

@@ -16,7 +16,7 @@ from trainlint.semantics.vocabulary import GuardKind, Place
 if TYPE_CHECKING:
     from trainlint.semantics import code
     from trainlint.semantics.context import Site
-    from trainlint.semantics.project import Loader, Sampler
+    from trainlint.semantics.project import Loader, Pipeline, Sampler
     from trainlint.semantics.state import Frame, ModuleState, WrappedModel
 
 
@@ -145,7 +145,8 @@ class Object:
     """For a model: whether it was told that nothing in it requires gradients."""
     inner: Value | None = None
     """What it wraps: a progress bar's iterable, a DDP model's module, a Subset's dataset, an iterator's loader."""
-    fact: Loader | Sampler | WrappedModel | None = None
+    fact: Loader | Sampler | WrappedModel | Pipeline | None = None
+    """What the model learns of it. Of a library's data set, the pipeline that its images go through."""
 
 
 @immutable

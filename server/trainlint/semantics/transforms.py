@@ -1,0 +1,123 @@
+"""Transforms of images: what a pipeline of them is made of, and which data sets put their items through it."""
+
+from __future__ import annotations
+
+from trainlint.semantics import code, functions, object_types, records, unknown
+from trainlint.semantics.arguments import Given
+from trainlint.semantics.project import Loader, Pipeline, Transformation
+from trainlint.semantics.state import Frame, Role
+from trainlint.semantics.values import UNKNOWN, Instance, Listing, Object, Tuple, Value, options
+from trainlint.semantics.vocabulary import GuardKind
+
+_COMPOSES = ("Compose", "Sequential", "AugmentationSequential", "ImageSequential", "RandomApply", "RandomChoice")
+_CHOOSES = ("RandomOrder", "OneOf", "SomeOf", "OneOrOther")
+_OF_OTHERS = frozenset((*_COMPOSES, *_CHOOSES))
+"""Transforms that are made of others."""
+_ANNOTATED = ("bbox_params", "keypoint_params")
+"""Arguments of a pipeline that transforms boxes or points along with each image."""
+
+
+def make(frame: Frame, name: str, given: Given, node: code.Call | None, inner: Value | None = None) -> Value:
+    """A transform, or a pipeline of several; `inner` is what runs in it of the project."""
+    if node is None:
+        return Object(object_types.TRANSFORM, origin=name, inner=inner)
+    key = (frame.site(node.at), frame.where.calls)
+    pipeline = frame.run.pipelines.get(key)
+    if pipeline is None:
+        pipeline = frame.run.pipelines[key] = Pipeline(frame.site(node.at), frame.run.nodes.text(node))
+    pipeline.steps = _steps(name, given)
+    return Object(object_types.TRANSFORM, origin=name, inner=inner, fact=pipeline)
+
+
+def compose(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
+    """A transform made of others, or of a function, which run once it is given to a data set."""
+    return make(frame, name, given, node, given.positional[0] if given.positional else UNKNOWN)
+
+
+def make_of_library(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
+    """A transform of a library."""
+    functions.run_callbacks(frame, given)
+    return make(frame, name, given, node)
+
+
+def _steps(name: str, given: Given) -> tuple[str, ...]:
+    """What an image goes through, in order, by canonical names; empty names stand for what is not known."""
+    if name.rpartition(".")[2] not in _OF_OTHERS:
+        return (name,)
+    if not given.complete or any(argument in given.keywords for argument in _ANNOTATED):
+        return ("",)
+    listed = given.keywords.get("transforms")
+    values = given.positional if listed is None else [listed]
+    return tuple(step for value in values for step in _steps_in(value))
+
+
+def _steps_in(value: Value) -> tuple[str, ...]:
+    if isinstance(value, Tuple):
+        return tuple(step for item in value.items for step in _steps_in(item))
+    if isinstance(value, Listing):
+        # what was added to a list is known by its kinds alone, and joined in the order in which it was met
+        return tuple(step for item in options(value.item) for step in _steps_in(item))
+    if isinstance(value, Object) and isinstance(value.fact, Pipeline):
+        return value.fact.steps
+    return ("",)
+
+
+def apply(frame: Frame, transform: Object, given: Given, node: code.Call | None) -> Value:
+    """A transform that is called with an image."""
+    if node is not None:
+        note_application(frame, transform, node)
+    if transform.inner is None:
+        return unknown.call(frame, transform, given, node)
+    frame.run.note_possible_wait()
+    functions.run_callbacks(frame, given)
+    return UNKNOWN
+
+
+def note_application(frame: Frame, transform: Object, node: code.Expression | None) -> None:
+    """An item of a data set goes through a pipeline, each time that it is asked for."""
+    where = frame.where
+    root = where.root
+    per_item = root.role is Role.SAMPLE and (bool(where.loops) or not root.whole_pass)
+    rare = any(guard.kind in _RARE for guard in where.guards) or records.is_cached(frame)
+    if isinstance(transform.fact, Pipeline) and per_item and not rare:
+        site = frame.site(node.at) if node is not None else None
+        text = frame.run.nodes.text(node) if node is not None else ""
+        frame.run.transformations.append(Transformation(transform.fact, site, text))
+
+
+_RARE = frozenset(
+    {GuardKind.EVALUATION, GuardKind.EXCEPTIONAL, GuardKind.FIRST, GuardKind.DEBUG, GuardKind.OFF, GuardKind.INTERVAL}
+)
+"""Conditions under which the items that a model trains on are not meant, or few of them."""
+
+
+def given_to_dataset(given: Given) -> Pipeline | None:
+    """The pipeline that a data set of a library is given for its images."""
+    named = [given.keywords[name] for name in ("transform", "transforms") if name in given.keywords]
+    for value in [*named, *given.positional]:
+        if isinstance(value, Object) and value.type == object_types.TRANSFORM and isinstance(value.fact, Pipeline):
+            return value.fact
+    return None
+
+
+def of_dataset(frame: Frame, dataset: Value) -> tuple[Transformation, ...]:
+    """The pipelines that a data set puts its items through, with the places at which the project's code does so."""
+    found: list[Transformation] = []
+    for option in options(dataset):
+        if isinstance(option, Instance):
+            found += frame.run.transformations_of.get(id(option), ())
+        elif isinstance(option, Object) and option.type == object_types.DATASET:
+            if isinstance(option.fact, Pipeline):
+                found.append(Transformation(option.fact, dataset=option.origin))
+            if option.inner is not None:
+                found += of_dataset(frame, option.inner)
+        elif isinstance(option, Tuple):
+            found += [one for item in option.items for one in of_dataset(frame, item)]
+        elif isinstance(option, Listing):
+            found += of_dataset(frame, option.item)
+    return tuple(dict.fromkeys(found))
+
+
+def join_loader(frame: Frame, loader: Loader, dataset: Value) -> None:
+    """Tell a loader which pipelines its items go through."""
+    loader.transformations = tuple(dict.fromkeys((*loader.transformations, *of_dataset(frame, dataset))))
