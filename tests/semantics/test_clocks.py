@@ -36,6 +36,15 @@ class Doubled(nn.Module):
         return x.float() * 2
 
 
+class Late(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(1))
+
+    def forward(self, x):
+        return x.float() * self.scale
+
+
 class Reading(nn.Module):
     def forward(self, x):
         return x * x.mean().item()
@@ -50,7 +59,7 @@ def now():
     return time.time()
 
 
-doubled, reading = Doubled().cuda(), Reading().cuda()
+doubled, reading, late = Doubled().cuda(), Reading().cuda(), Late().cuda()
 stopwatch = Stopwatch()
 """
 
@@ -60,6 +69,8 @@ LEFT_OUT = {
     "a function of torch": "torch.exp(x)",
     "a matrix product": "x @ x",
     "arithmetic": "x * 2",
+    "arithmetic in place": "x += 2",
+    "a model whose constructor was put off": "late(x)",
     "a method": "x.exp()",
     "a backward pass": "model(x).sum().backward()",
     "an update after other work": "model(x)\noptimizer.step()",

@@ -40,7 +40,7 @@ def note_work(frame: Frame, node: code.Expression | None, *values: Value) -> Non
 
 def _is_on_device(value: Value) -> bool:
     if isinstance(value, Tensor):
-        return value.place is Place.DEVICE and value.proved and not value.container
+        return value.place is Place.DEVICE and value.proved and (value.single or not value.container)
     if isinstance(value, Object):
         return value.place is Place.DEVICE and value.proved
     return isinstance(value, Instance) and value.place is Place.DEVICE

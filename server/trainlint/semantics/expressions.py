@@ -12,6 +12,7 @@ from trainlint.semantics import (
     clocks,
     code,
     conditions,
+    elements,
     entry_facts,
     functions,
     guards,
@@ -746,7 +747,8 @@ def _format(frame: Frame, node: code.Format) -> Value:
 
 
 def _comprehension(frame: Frame, node: code.Comprehension) -> Value:
-    saved = dict(frame.variables)
+    saved, iterated = dict(frame.variables), UNKNOWN
+    works, waits = len(frame.run.works), frame.run.waits
     for clause in node.clauses:
         iterated = evaluate(frame, clause.iterable)
         assignment.assign(frame, clause.target, iteration.item_of(frame, iterated))
@@ -760,6 +762,8 @@ def _comprehension(frame: Frame, node: code.Comprehension) -> Value:
         return replace(value, container=True) if isinstance(value, Tensor) else Table((), value)
     frame.variables.clear()
     frame.variables.update(saved)
+    if len(frame.run.works) > works and frame.run.waits == waits:
+        elements.note_comprehension(frame, node, iterated, frame.run.works[works:])
     return Listing(element)
 
 

@@ -119,7 +119,7 @@ def _ends(*node_types: type[Any]) -> tuple[str, ...]:
 
 
 _CONDITIONS = _ends(code.If, code.While, code.Assert, code.Conditional)
-_FOR, _SLICE = _ends(code.For, code.Slice)
+_FOR, _SLICE, _SUBSCRIPT, _COMPREHENSION = _ends(code.For, code.Slice, code.Subscript, code.Comprehension)
 
 
 class Interest:
@@ -200,5 +200,7 @@ def _speaks(line: str, words: frozenset[str]) -> bool:
     if words & _SPEAKING:
         return True
     if words & _REDUCING and any(end in line for end in _CONDITIONS):
+        return True
+    if "range" in words and _SUBSCRIPT in line and (_FOR in line or _COMPREHENSION in line):
         return True
     return _FOR in line and _SLICE in line

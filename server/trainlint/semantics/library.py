@@ -795,6 +795,26 @@ VIEWS = frozenset(
     }
 )
 """Functions and methods of tensors that give the device nothing to compute, since they return a view or a fact."""
+RETURNING_SEVERAL = frozenset(
+    {
+        *(
+            "split",
+            "chunk",
+            "unbind",
+            "tensor_split",
+            "hsplit",
+            "vsplit",
+            "dsplit",
+            "split_with_sizes",
+            "broadcast_tensors",
+        ),
+        *("max", "min", "median", "mode", "topk", "sort", "kthvalue", "aminmax", "cummax", "cummin", "meshgrid", "svd"),
+        *("nonzero", "unique", "unique_consecutive", "where", "frexp", "lstm", "gru"),
+    }
+)
+"""Functions and methods that return several tensors, or may do so."""
+ONLY_TENSORS = frozenset({"shape", "size", "dim", "ndim", "view", "unsqueeze", "permute", "reshape", "softmax"})
+"""Attributes that a tensor has, and no list, tuple or dictionary of tensors."""
 
 CHOOSES_DEVICE = (
     "torch.cuda.set_device",
@@ -890,6 +910,44 @@ CONTRIBUTIONS: dict[str, tuple[str, int]] = {
 }
 """What each rank contributes to a collective: the parameter's name and position; no name where it is a barrier."""
 CUDA_TENSOR = re.compile(r"^torch\.cuda\.(Float|Long|Int|Half|Double|Bool|Byte|Short|BFloat16)?Tensor$")
+
+
+OF_TENSORS = (ONLY_TENSORS | VIEWS | BOOLEAN_RESULTS | KEEPING_TYPE | REDUCTIONS | NOT_DIFFERENTIABLE) | frozenset(
+    {
+        *(
+            "float",
+            "half",
+            "double",
+            "bfloat16",
+            "exp",
+            "log",
+            "sqrt",
+            "square",
+            "pow",
+            "abs",
+            "neg",
+            "sigmoid",
+            "tanh",
+        ),
+        *(
+            "relu",
+            "softmax",
+            "log_softmax",
+            "clamp",
+            "clip",
+            "matmul",
+            "mm",
+            "bmm",
+            "mul",
+            "add",
+            "sub",
+            "div",
+            "masked_fill",
+        ),
+        *("gather", "scatter", "index_select", "clone", "repeat", "cumsum", "roll", "flip", "std", "var", "norm"),
+    }
+)
+"""Methods that a tensor has, and no list, tuple or dictionary of tensors."""
 
 
 def is_module_class(name: str) -> bool:

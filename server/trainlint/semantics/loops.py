@@ -5,6 +5,7 @@ from __future__ import annotations
 from trainlint.semantics import (
     assignment,
     code,
+    elements,
     expressions,
     functions,
     guards,
@@ -91,8 +92,9 @@ def _loop(frame: Frame, node: code.For, site: Site, iterated: Value, item: Value
         frame.run.note_possible_wait()
     if loader is not None and not frame.run.advancing:
         records.note_loop(frame, loop, loader, _loader_text(node.iterable))
-    outer = frame.where
-    frame.before_loops.append(frozenset(frame.variables))
+    outer, run = frame.where, frame.run
+    works, waits, before = len(run.works), run.waits, frozenset(frame.variables)
+    frame.before_loops.append(before)
     frame.loop_bodies.append(node.body)
     frame.where = replace(outer, loops=(*outer.loops, loop))
     try:
@@ -101,6 +103,8 @@ def _loop(frame: Frame, node: code.For, site: Site, iterated: Value, item: Value
         frame.where = outer
         frame.before_loops.pop()
         frame.loop_bodies.pop()
+    if len(run.works) > works and run.waits == waits:
+        elements.note_loop(frame, node, iterated, loop, before, run.works[works:])
 
 
 def _turn(frame: Frame, node: code.For, item: Value) -> None:

@@ -99,7 +99,7 @@ _NEVER_WAITING = frozenset(
         *(object_types.MODEL, object_types.OPTIMIZER, object_types.SCHEDULER, object_types.LOADER),
         *(object_types.SAMPLER, object_types.ITERATOR, object_types.ENUMERATE, object_types.PROGRESS),
         *(object_types.LOGGER, object_types.TRACKER, object_types.ENVIRONMENT, object_types.PARSER),
-        *(object_types.TOKENIZER, object_types.DATASET, object_types.TRANSFORM),
+        *(object_types.TOKENIZER, object_types.DATASET, object_types.TRANSFORM, object_types.SUPER),
         *library.WRAPPERS,
     }
 )
@@ -303,7 +303,7 @@ def _option_method(frame: Frame, receiver: Option, name: str, given: Given, node
 def call_object(frame: Frame, callee: Object, given: Given, node: code.Call | None) -> Value:
     """A library object, called like a function."""
     if callee.type == object_types.MODEL:
-        clocks.note_work(frame, node, callee)
+        clocks.note_work(frame, node, callee, *given.all())
         if callee.proved or _may_be_batch(given):
             models.record_forward(frame, callee, node)
         if isinstance(callee.inner, Instance | Choice):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from trainlint.semantics import code
+from trainlint.semantics import code, library
 from trainlint.semantics.flows import flows, resets
 from trainlint.semantics.text import called_name, describe, dotted
 
@@ -37,6 +37,10 @@ class NodeFacts:
         """Whether there is a loop anywhere in a block."""
         return self._once(_holds_loop, block)
 
+    def tensors(self, body: code.Block) -> frozenset[str]:
+        """The dotted names in a function's body of which it asks something that only a tensor has."""
+        return self._once(_tensors, body)
+
     def text(self, node: Any) -> str:
         """The expression as a person would write it on one line, cut short."""
         return self._once(describe, node)
@@ -62,6 +66,11 @@ class NodeFacts:
 def _assigned(block: code.Block) -> frozenset[str]:
     assignments = (item for item in code.walk(block) if isinstance(item, code.Assign))
     return frozenset(dotted(target) for item in assignments for target in item.targets)
+
+
+def _tensors(body: code.Block) -> frozenset[str]:
+    asked = (item for item in code.walk(body) if isinstance(item, code.Attribute) and item.name in library.ONLY_TENSORS)
+    return frozenset(dotted(item.value) for item in asked) - {""}
 
 
 def _bindings(block: code.Block | code.For | code.While) -> dict[str, tuple[code.Expression | None, ...]]:

@@ -559,6 +559,23 @@ class DynamicShape:
 
 
 @immutable
+class ElementLoop:
+    """A loop or a comprehension over the items of a tensor on the device, each of which it computes with by itself, so
+    that all of them could be computed with at once."""
+
+    site: Site
+    """What it goes over: the tensor, or the numbers of its items."""
+    text: str
+    context: Context
+    """That of the loop as a whole."""
+    tensor: str
+    """Text of the tensor."""
+    operand: str
+    """Text of what is computed at each turn, or of the first of it."""
+    work_site: Site
+
+
+@immutable
 class Collective:
     """A call by which ranks wait for each other: `all_reduce`, `gather`, `barrier`."""
 
@@ -804,6 +821,7 @@ class Project:
     trainers: list[Trainer] = field(default_factory=list)
     kept_graphs: list[KeptGraph] = field(default_factory=list)
     dynamic_shapes: list[DynamicShape] = field(default_factory=list)
+    element_loops: list[ElementLoop] = field(default_factory=list)
     double_arithmetic: list[DoubleArithmetic] = field(default_factory=list)
     collectives: list[Collective] = field(default_factory=list)
     concatenations: list[Concatenation] = field(default_factory=list)

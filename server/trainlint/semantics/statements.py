@@ -9,6 +9,7 @@ from trainlint.semantics import (
     assignment,
     calls,
     classes,
+    clocks,
     code,
     conditions,
     expressions,
@@ -161,6 +162,8 @@ def _augment(frame: Frame, node: code.Augment) -> Leaves:
     old = expressions.evaluate(frame, node.target)
     if isinstance(node.target, code.Attribute) and node.target.name == "grad" and node.op == "+":
         frame.run.entry.reads_zero_gradients = True
+    if isinstance(added, Tensor) or isinstance(old, Tensor):
+        clocks.note_work(frame, code.Binary(f"{node.op}=", node.target, node.value, node.at), added, old)
     if isinstance(added, Tensor):
         if node.op == "+":
             whole = code.Binary("+=", node.target, node.value, node.at)

@@ -159,7 +159,7 @@ def _is_condition(test: code.Expression, value: Tensor) -> bool:
 def combine(one: Tensor, other: Value) -> Tensor:
     """The result of an operation on a tensor and anything else."""
     if not isinstance(other, Tensor):
-        return replace(one, loader=None, created=False, container=False, boolean=False)
+        return replace(one, loader=None, created=False, container=False, boolean=False, single=True)
     place = (
         Place.DEVICE
         if Place.DEVICE in (one.place, other.place)
@@ -183,6 +183,7 @@ def combine(one: Tensor, other: Value) -> Tensor:
         boolean=one.boolean and other.boolean,
         autocast=one.autocast or other.autocast,
         scaled=one.scaled or other.scaled,
+        single=True,
     )
 
 
@@ -463,12 +464,14 @@ def call_method(frame: Frame, value: Tensor, name: str, given: Given, node: code
         records.note_dynamic_shape(frame, node, value)
     if name in library.REDUCTIONS and node is not None:
         note_read(frame, value, node)
-    if name not in library.VIEWS:
-        clocks.note_work(frame, node, value)
     graph = value.keeps_graph and name not in library.NOT_DIFFERENTIABLE and frame.where.grad is not GradMode.DISABLED
     result = replace(value, loader=value.loader if value.container else None, created=value.created, keeps_graph=graph)
     result = result if name in library.KEEPING_TYPE else _of_any_type(result)
     result = replace(result, boolean=True) if name in library.BOOLEAN_RESULTS else result
+    one = not value.container or value.single or name in library.OF_TENSORS
+    if name not in library.VIEWS:
+        clocks.note_work(frame, node, replace(value, single=one))
+    result = replace(result, single=one and name not in library.RETURNING_SEVERAL)
     for other in given.positional:
         if isinstance(other, Tensor):
             result = combine(result, other)
@@ -604,6 +607,7 @@ def call_torch(frame: Frame, name: str, given: Given, node: code.Call | None) ->
             or last in ("cross_entropy", "binary_cross_entropy", "binary_cross_entropy_with_logits"),
             container=last in ("max", "min", "topk", "sort", "split", "chunk", "unbind") and not whole,
             boolean=last in library.BOOLEAN_RESULTS,
+            single=last not in library.RETURNING_SEVERAL,
         )
     return UNKNOWN
 
@@ -658,6 +662,7 @@ def _factory(frame: Frame, name: str, last: str, given: Given, node: code.Call |
             loader=loader,
             double=last in _KEEPING_TYPE and isinstance(origin, Host) and origin.double and _has_no_type(given),
         )
+    result = replace(result, single=True)
     if _holds_device_values(given):
         frame.run.note_possible_wait()
         if library.HOST_TENSOR.match(name):

@@ -109,6 +109,8 @@ class Tensor:
     """Multiplied by the factor of a gradient scaler."""
     fetched: bool = False
     """Of a tensor on the host: whether it is known to have been brought there from the device."""
+    single: bool = False
+    """Known to be one tensor, rather than perhaps several, because an operation on tensors returned it."""
 
 
 @immutable
@@ -398,6 +400,7 @@ def _join_tensors(one: Tensor, other: Tensor) -> Tensor:
         autocast=one.autocast if one.autocast == other.autocast else "on",
         scaled=one.scaled and other.scaled,
         fetched=one.fetched and other.fetched,
+        single=one.single and other.single,
     )
 
 
