@@ -37,6 +37,15 @@ class Images(Dataset):
         return image
 
 
+class Own(Images):
+    def __init__(self, paths, augment=True):
+        self.paths = paths
+        if augment:
+            self.transform = transforms.Compose([transforms.RandomCrop(32), transforms.ColorJitter()])
+        else:
+            self.transform = transforms.Compose([transforms.CenterCrop(32)])
+
+
 paths = open("paths.txt").read().split()
 pipeline = transforms.Compose([transforms.RandomCrop(32), transforms.ToTensor()])
 """
@@ -83,11 +92,18 @@ NOT_THROUGH = {
     "for targets": "datasets.CIFAR10('data', target_transform=pipeline)",
     "unknown": "Images(paths, anything())",
     "in memory": "[pipeline(path) for path in paths]",
+    "perhaps unknown": "Images(paths, pipeline if anything() else anything())",
+    "one of two": "Images(paths, pipeline if anything() else transforms.ToTensor())",
+    "one of two that it makes itself": "Own(paths)",
+    "one of two, for a library": "datasets.ImageFolder('a', pipeline if anything() else transforms.ToTensor())",
+    "for a test": "datasets.CIFAR10('data', train=False, transform=pipeline)",
+    "for another split": "datasets.SVHN('data', split='test', transform=pipeline)",
 }
 
 SELDOM = {
     "in evaluation": "if self.split == 'val': image = self.transform(image)",
     "kept": "if index not in self.kept: self.kept[index] = self.transform(image)",
+    "on some condition": "if anything(): image = self.transform(image)",
     "while debugging": "if self.debug: image = self.transform(image)",
 }
 
@@ -142,12 +158,33 @@ def test_each_loader_has_the_pipeline_of_its_own_data_set() -> None:
         first = DataLoader(Images(paths, pipeline))
         second = DataLoader(Images(paths, other))
         """)
-    found = project("Images(paths, other if paths else pipeline)", before=made).loaders
+    found = project("Images(paths, other) if paths else Images(paths, pipeline)", before=made).loaders
     assert [[one.pipeline.steps[0].rpartition(".")[2] for one in loader.transformations] for loader in found] == [
         ["RandomCrop"],
         ["CenterCrop"],
         ["CenterCrop", "RandomCrop"],
     ]
+
+
+def test_what_is_made_for_evaluation_is_not_what_a_model_trains_on() -> None:
+    made = inspect.cleandoc("""
+        def transform_for(train):
+            if train:
+                return anything()
+            return transforms.Compose([transforms.CenterCrop(32)])
+
+
+        def images_for(train):
+            if train:
+                return datasets.ImageFolder("train", pipeline)
+            return datasets.ImageFolder("val", transforms.Compose([transforms.CenterCrop(32)]))
+
+
+        first = DataLoader(Images(paths, transform_for(True)))
+        """)
+    first, second = (loader.transformations for loader in project("images_for(True)", before=made).loaders)
+    assert first == ()
+    assert [one.pipeline.steps[0].rpartition(".")[2] for one in second] == ["RandomCrop"]
 
 
 def test_two_loaders_of_one_data_set_share_its_pipeline() -> None:

@@ -9,7 +9,7 @@ from trainlint.probe.evidence import Evidence
 from trainlint.probe.judges import judge_stacks
 from trainlint.probe.verdict import Status, Verdict
 from trainlint.semantics.project import Loader, Project, Transformation
-from trainlint.semantics.vocabulary import GuardKind, Known, Place
+from trainlint.semantics.vocabulary import GuardKind, Place
 
 ON_THE_GPU = (
     "Do it to whole batches on the GPU: `torchvision.transforms.v2`, or `kornia.augmentation` to draw per image"
@@ -478,7 +478,8 @@ class CpuTransformPerItem(Rule):
 
 def _feeds_gpu(loader: Loader) -> bool:
     meant = not loader.context.under(GuardKind.DEBUG, GuardKind.NOT_DEVICE)
-    return meant and loader.feeds_cuda is Known.YES and loader.item_place is not Place.DEVICE
+    moved = any(one.target is Place.DEVICE and one.may_be_cuda and one.device_is_known for one in loader.transfers)
+    return meant and (moved or loader.prepared_by is not None) and loader.item_place is not Place.DEVICE
 
 
 def _could_move(loader: Loader, transformation: Transformation) -> list[str]:

@@ -114,6 +114,9 @@ def _merge(old: Value, new: Value) -> Value:
     """An attribute after another assignment: the newest value counts, but knowledge is not lost to the unknown."""
     if isinstance(new, Unknown):
         return old
+    if all(isinstance(value, Object) and value.type == object_types.TRANSFORM for value in (old, new)):
+        # which of them is used hangs on how the object is made
+        return join(old, new)
     return new
 
 

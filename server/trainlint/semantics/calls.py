@@ -21,6 +21,7 @@ from trainlint.semantics import (
     records,
     steps,
     tensors,
+    transforms,
     unknown,
 )
 from trainlint.semantics.arguments import Given
@@ -104,7 +105,10 @@ def call(frame: Frame, callee: Value, given: Given, node: code.Call | None) -> V
 
 
 def _call_choice(frame: Frame, callee: Choice, given: Given, node: code.Call | None) -> Value:
-    return join_all(call(frame, option, given, node) for option in callee.options if option != NONE)
+    one_of = [option for option in callee.options if option != NONE]
+    if len(one_of) > 1:
+        one_of = [transforms.one_of(option) for option in one_of]
+    return join_all(call(frame, option, given, node) for option in one_of)
 
 
 def _call_bound(frame: Frame, callee: Bound, given: Given, node: code.Call | None) -> Value:

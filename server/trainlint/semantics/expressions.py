@@ -747,7 +747,8 @@ def _format(frame: Frame, node: code.Format) -> Value:
 
 
 def _comprehension(frame: Frame, node: code.Comprehension) -> Value:
-    saved, iterated = dict(frame.variables), UNKNOWN
+    saved = dict(frame.variables)
+    iterated: Value = UNKNOWN
     works, waits = len(frame.run.works), frame.run.waits
     for clause in node.clauses:
         iterated = evaluate(frame, clause.iterable)

@@ -185,7 +185,7 @@ def make_dataset(frame: Frame, name: str, given: Given, node: code.Call | None) 
         object_types.DATASET,
         origin=name,
         inner=join_all(given.positional) if name in library.IN_MEMORY_DATASETS else None,
-        fact=transforms.given_to_dataset(given),
+        fact=transforms.given_to_dataset(frame, given),
     )
 
 

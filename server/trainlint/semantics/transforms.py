@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from trainlint.semantics import code, functions, object_types, records, unknown
 from trainlint.semantics.arguments import Given
+from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import Loader, Pipeline, Transformation
-from trainlint.semantics.state import Frame, Role
-from trainlint.semantics.values import UNKNOWN, Instance, Listing, Object, Tuple, Value, options
+from trainlint.semantics.state import Frame, Role, Standing
+from trainlint.semantics.text import dotted
+from trainlint.semantics.values import UNKNOWN, Const, Instance, Listing, Object, Tuple, Value, options
 from trainlint.semantics.vocabulary import GuardKind
 
 _COMPOSES = ("Compose", "Sequential", "AugmentationSequential", "ImageSequential", "RandomApply", "RandomChoice")
@@ -26,7 +28,7 @@ def make(frame: Frame, name: str, given: Given, node: code.Call | None, inner: V
     if pipeline is None:
         pipeline = frame.run.pipelines[key] = Pipeline(frame.site(node.at), frame.run.nodes.text(node))
     pipeline.steps = _steps(name, given)
-    return Object(object_types.TRANSFORM, origin=name, inner=inner, fact=pipeline)
+    return Object(object_types.TRANSFORM, origin=name, proved=not _evaluates(frame), inner=inner, fact=pipeline)
 
 
 def compose(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
@@ -73,31 +75,53 @@ def apply(frame: Frame, transform: Object, given: Given, node: code.Call | None)
     return UNKNOWN
 
 
-def note_application(frame: Frame, transform: Object, node: code.Expression | None) -> None:
+def note_application(frame: Frame, transform: Object, node: code.Call) -> None:
     """An item of a data set goes through a pipeline, each time that it is asked for."""
     where = frame.where
     root = where.root
     per_item = root.role is Role.SAMPLE and (bool(where.loops) or not root.whole_pass)
-    rare = any(guard.kind in _RARE for guard in where.guards) or records.is_cached(frame)
-    if isinstance(transform.fact, Pipeline) and per_item and not rare:
-        site = frame.site(node.at) if node is not None else None
-        text = frame.run.nodes.text(node) if node is not None else ""
-        frame.run.transformations.append(Transformation(transform.fact, site, text))
+    if not per_item or not transform.proved or records.is_cached(frame):
+        return
+    path = dotted(node.function)
+    if isinstance(transform.fact, Pipeline) and all(_lets_pass(guard, path) for guard in where.guards):
+        frame.run.transformations.append(
+            Transformation(transform.fact, frame.site(node.at), frame.run.nodes.text(node))
+        )
 
 
-_RARE = frozenset(
-    {GuardKind.EVALUATION, GuardKind.EXCEPTIONAL, GuardKind.FIRST, GuardKind.DEBUG, GuardKind.OFF, GuardKind.INTERVAL}
-)
-"""Conditions under which the items that a model trains on are not meant, or few of them."""
+def _lets_pass(guard: Standing, path: str) -> bool:
+    """Whether the items that a model trains on stand under a condition: one of training, or whether there is the
+    transform at all."""
+    asks = not isinstance(guard.test, str) and any(
+        dotted(item) == path for item in code.walk(guard.test) if isinstance(item, code.Name | code.Attribute)
+    )
+    return guard.kind is GuardKind.TRAINING or (guard.kind is GuardKind.FLAG and asks)
 
 
-def given_to_dataset(given: Given) -> Pipeline | None:
-    """The pipeline that a data set of a library is given for its images."""
+def given_to_dataset(frame: Frame, given: Given) -> Pipeline | None:
+    """The pipeline that a data set of a library is given for the images that a model may train on."""
+    named_otherwise = given.keywords.get("train") == Const(False) or given.keywords.get("split") in _OTHER_SPLITS
+    if named_otherwise or _evaluates(frame):
+        return None
     named = [given.keywords[name] for name in ("transform", "transforms") if name in given.keywords]
     for value in [*named, *given.positional]:
         if isinstance(value, Object) and value.type == object_types.TRANSFORM and isinstance(value.fact, Pipeline):
-            return value.fact
+            return value.fact if value.proved else None
     return None
+
+
+_OTHER_SPLITS = tuple(Const(name) for name in ("val", "valid", "validation", "test"))
+"""What data sets of torchvision call the images that a model is not trained on."""
+
+
+def _evaluates(frame: Frame) -> bool:
+    return any(guard.kind is GuardKind.EVALUATION for guard in frame.where.guards)
+
+
+def one_of(transform: Value) -> Value:
+    """A transform that is one of several: which of them is not known."""
+    known = isinstance(transform, Object) and transform.type == object_types.TRANSFORM
+    return replace(transform, proved=False) if known else transform
 
 
 def of_dataset(frame: Frame, dataset: Value) -> tuple[Transformation, ...]:
@@ -107,7 +131,7 @@ def of_dataset(frame: Frame, dataset: Value) -> tuple[Transformation, ...]:
         if isinstance(option, Instance):
             found += frame.run.transformations_of.get(id(option), ())
         elif isinstance(option, Object) and option.type == object_types.DATASET:
-            if isinstance(option.fact, Pipeline):
+            if isinstance(option.fact, Pipeline) and option.proved:
                 found.append(Transformation(option.fact, dataset=option.origin))
             if option.inner is not None:
                 found += of_dataset(frame, option.inner)
