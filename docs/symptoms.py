@@ -50,7 +50,7 @@ SYMPTOMS = (
             "The step waits for its data. Supply data before anything else is tuned: workers first, then less work "
             "per item, such as texts tokenized once and ahead of training."
         ),
-        rules=_codes("TL901 TL103 TL121 TL101 TL102 TL222 TL111 TL112 TL110 TL117 TL118 TL106 TL105 TL114"),
+        rules=_codes("TL901 TL103 TL121 TL101 TL102 TL222 TL111 TL112 TL110 TL117 TL118 TL119 TL106 TL105 TL114"),
         sources=("000", "001", "003"),
         bounds=(thresholds.DATA_WAIT, thresholds.QUEUE_EMPTY),
     ),
@@ -65,7 +65,7 @@ SYMPTOMS = (
             "Either one thread does everything, or more processes compute than there are cores. Work per item that "
             "need not be repeated is the first thing to go."
         ),
-        rules=_codes("TL107 TL103 TL121 TL101 TL102 TL222 TL117 TL110 TL111 TL112 TL114 TL902"),
+        rules=_codes("TL107 TL103 TL121 TL101 TL102 TL222 TL117 TL110 TL111 TL112 TL119 TL114 TL902"),
         sources=("000", "001", "003"),
         bounds=(thresholds.WORKERS_BUSY, thresholds.CORE_WAIT),
     ),
@@ -81,7 +81,8 @@ SYMPTOMS = (
             "Keep values on the GPU, and read, print and log every so many steps, on one rank."
         ),
         rules=_codes(
-            "TL201 TL204 TL205 TL202 TL203 TL208 TL215 TL206 TL213 TL212 TL207 TL415 TL417 TL115 TL402 TL910 TL911"
+            "TL201 TL204 TL205 TL202 TL203 TL208 TL215 TL206 TL213 TL212 TL207 TL415 TL417 TL115 TL402 TL910 TL911 "
+            "TL221"
         ),
         sources=("000",),
         bounds=(thresholds.HOST_STALL, thresholds.FINDING_COST),
@@ -100,7 +101,7 @@ SYMPTOMS = (
             "Either the kernels are so small that launching them takes longer than they do (one of 500 µs hides 50 µs "
             "of launch work, one of 50 µs does not), or they compute in a format that leaves the fast units unused."
         ),
-        rules=_codes("TL907 TL902 TL401 TL406 TL412 TL413 TL408 TL411 TL211 TL312 TL502 TL501"),
+        rules=_codes("TL907 TL902 TL219 TL401 TL406 TL412 TL413 TL408 TL411 TL211 TL312 TL502 TL501"),
         sources=("000", "001", "003"),
         bounds=(thresholds.LOW_POWER, thresholds.LAUNCH_IDLE, thresholds.LAUNCH_KERNEL),
     ),
