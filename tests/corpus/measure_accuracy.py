@@ -14,8 +14,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-PRECISION_BOUND = 0.90
-RECALL_BOUND = 0.80
+PRECISION_BOUND = 0.95
+RECALL_BOUND = 0.90
 LABEL_FILES = ("score.py", "labels.jsonl", "repos.json")
 
 
