@@ -47,6 +47,20 @@ def test_a_number_tells_how_the_number_of_processes_goes_into_it(size: str, expe
 
 
 @pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("steps = 16 // dist.get_world_size()", True),
+        ("args.steps //= torch.cuda.device_count()", True),
+        ("steps = 16 * dist.get_world_size() // 2", False),
+        ("loss = torch.ones(8) / dist.get_world_size()", False),
+    ],
+)
+def test_it_is_known_whether_processes_share_a_number(statement: str, expected: bool) -> None:
+    (entry,) = analyze({"train.py": f"{HEAD}{statement}\n"}).entries
+    assert entry.divides_by_ranks is expected
+
+
+@pytest.mark.parametrize(
     "changes",
     [
         "size *= torch.cuda.device_count()",

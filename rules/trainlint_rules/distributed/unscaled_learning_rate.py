@@ -357,12 +357,14 @@ class UnscaledLearningRate(Rule):
         for loader in project.loaders:
             if loader.trains and _grows(loader):
                 grown.setdefault(id(loader.context.entry), loader)
-        accumulating = {id(loop.context.entry) for loop in project.step_loops if loop.accumulates}
+        # micro-batches may get fewer as each of them grows
+        shared = [loop.context.entry for loop in project.step_loops if loop.accumulates]
+        balanced = {id(entry) for entry in shared if entry.divides_by_ranks}
         for optimizer in project.calls_of(*OPTIMIZERS):
             entry = optimizer.context.entry
             found = grown.get(id(entry))
             rate = _fixed_rate(optimizer.arguments)
-            if found is not None and rate is not None and _decides(entry) and id(entry) not in accumulating:
+            if found is not None and rate is not None and _decides(entry) and id(entry) not in balanced:
                 yield self.finding(
                     optimizer,
                     f"the learning rate stays at {rate.text} while the batch grows with the number of GPUs",

@@ -98,6 +98,8 @@ class Entry:
     resets_learning_rate: bool = False
     """Whether the learning rate may be decided by something else than what optimizers are made with: by the program,
     which writes it into parameter groups, or by a schedule that is not one of torch's with a form of its own."""
+    divides_by_ranks: bool = False
+    """Whether a number of the host is divided by the number of processes or GPUs, as what they share is."""
     starts_processes: bool = False
     """Whether anything in the import closure names a way to start further processes, which get the environment as it is
     then; the workers of loaders do not count."""

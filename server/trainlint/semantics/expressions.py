@@ -517,17 +517,20 @@ def _binary(frame: Frame, node: code.Binary) -> Value:
             return _fold(node.op, left, right)
         if node.op == "-":
             clocks.note_elapsed(frame, left, right)
-        return STRING if _is_string(left) or _is_string(right) else computed_number(node.op, left, right)
+        return STRING if _is_string(left) or _is_string(right) else computed_number(frame, node.op, left, right)
     return UNKNOWN
 
 
-def computed_number(operator: str, left: Value, right: Value) -> Host:
+def computed_number(frame: Frame, operator: str, left: Value, right: Value) -> Host:
     """The result of arithmetic on numbers of the host, with how the number of processes goes into it."""
     one, other = ranks_in(left), ranks_in(right)
+    if not one and not other:
+        return NUMBER
     if operator == "*":
-        return Host("number", ranks=one + other) if one or other else NUMBER
+        return Host("number", ranks=one + other)
     if operator in ("/", "//"):
-        return Host("number", ranks=one - other) if one or other else NUMBER
+        frame.run.entry.divides_by_ranks |= other > 0
+        return Host("number", ranks=one - other)
     return NUMBER
 
 

@@ -136,11 +136,12 @@ HF_ARGUMENTS = re.compile(
     r"^(transformers|trl)\.(\w*\.)*(\w*TrainingArguments|SFTConfig|DPOConfig|GRPOConfig|RewardConfig|PPOConfig|ORPOConfig|KTOConfig)$"
 )
 
-OPTIMIZERS = tuple(
-    f"torch.optim.{name}"
-    for name in ("SGD", "Adam", "AdamW", "RMSprop", "NAdam", "RAdam", "Adagrad", "Adadelta", "Adamax", "ASGD", "Rprop")
+OPTIMIZERS = (
+    *("torch.optim.SGD", "torch.optim.Adam", "torch.optim.AdamW", "torch.optim.RMSprop", "torch.optim.NAdam"),
+    *("torch.optim.RAdam", "torch.optim.Adagrad", "torch.optim.Adadelta", "torch.optim.Adamax", "torch.optim.ASGD"),
+    *("torch.optim.Rprop", "transformers.AdamW"),
 )
-"""Optimizers of torch whose second argument is the learning rate."""
+"""Optimizers whose second argument is the learning rate."""
 FREE_SCHEDULES = frozenset(
     f"torch.optim.lr_scheduler.{name}" for name in ("LambdaLR", "MultiplicativeLR", "CyclicLR", "OneCycleLR")
 )

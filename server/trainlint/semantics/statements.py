@@ -177,7 +177,7 @@ def _augment(frame: Frame, node: code.Augment) -> Leaves:
         value = UNKNOWN
     else:
         text = isinstance(old, Const) and isinstance(old.value, str)
-        value = Host("string") if text else expressions.computed_number(node.op, old, added)
+        value = Host("string") if text else expressions.computed_number(frame, node.op, old, added)
     _count_turn(frame, node)
     assignment.assign(frame, node.target, value)
     return Leaves.END
