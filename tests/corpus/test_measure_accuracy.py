@@ -11,10 +11,10 @@ from measure_accuracy import LABEL_FILES, missing_input, report_bounds
 @pytest.mark.parametrize(
     ("precision", "recall", "exit_code", "said"),
     [
-        (0.90, 0.80, 0, ""),
-        (0.8999, 0.95, 1, "precision 90.0% is below the bound of 90%\n"),
-        (0.95, 0.5, 1, "recall 50.0% is below the bound of 80%\n"),
-        (None, 0.0, 1, "precision unknown is below the bound of 90%\nrecall 0.0% is below the bound of 80%\n"),
+        (0.95, 0.90, 0, ""),
+        (0.9499, 0.95, 1, "precision 95.0% is below the bound of 95%\n"),
+        (0.95, 0.5, 1, "recall 50.0% is below the bound of 90%\n"),
+        (None, 0.0, 1, "precision unknown is below the bound of 95%\nrecall 0.0% is below the bound of 90%\n"),
     ],
 )
 def test_bounds(
