@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from marked_programs import check, entry, program, table
+from marked_programs import check, entry, plain, program, table
 
 from trainlint.lint.analyze import analyze
+from trainlint.semantics.duties import Duty
 from trainlint.semantics.values import Const
 from trainlint.semantics.vocabulary import Framework, Known, Region
 
@@ -306,6 +307,101 @@ OTHERS = {
         trainer = Engine(update)
         trainer.run(DataLoader(torch.load("data.pt")), max_epochs=3)
         """,
+    "handlers of an Ignite engine": """
+        import torch
+        from ignite.engine import Engine, Events
+        from torch.utils.data import DataLoader
+
+        model = torch.nn.Linear(8, 1).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        def create_trainer():
+            def update(engine, batch):
+                loss = model(batch.cuda()).mean()
+                loss.backward()
+                optimizer.step()
+                return loss
+
+            trainer = Engine(update)
+
+            @trainer.on(Events.ITERATION_COMPLETED)
+            def after_each(engine):
+                print(engine.state.output.item())  # runs: per-step training, reads: device
+
+            @trainer.on(Events.ITERATION_COMPLETED(every=100) | Events.EPOCH_STARTED)
+            def sometimes():
+                print("sometimes")  # runs: per-n-steps training | per-epoch setup
+
+            @trainer.on(Events.ITERATION_STARTED(once=1))
+            def first(engine):
+                print("first")  # runs: per-epoch training
+
+            return trainer
+
+        def evaluate(engine, batch):
+            with torch.no_grad():
+                return model(batch.cuda()).mean().item()  # runs: per-step evaluation
+
+        evaluator = Engine(evaluate)
+        trainer = create_trainer()
+
+        def after_epoch(engine, name):
+            print(name, engine.state.epoch)  # runs: per-epoch setup
+            evaluator.run(DataLoader(torch.load("val.pt")))
+
+        def after_batch(engine):
+            print(engine.state.output)  # runs: per-step evaluation
+
+        trainer.add_event_handler(Events.EPOCH_COMPLETED, after_epoch, "epoch")
+        evaluator.add_event_handler(Events.ITERATION_COMPLETED, after_batch)
+        trainer.run(DataLoader(torch.load("data.pt")), max_epochs=3)
+        """,
+    "what the Hugging Face Trainer logs": """
+        from transformers import AutoModelForCausalLM, Trainer, TrainerCallback, TrainingArguments
+
+        class Report(TrainerCallback):
+            def on_log(self, args, state, control, logs=None, **kwargs):
+                print(logs)  # runs: per-n-steps training
+
+            def on_step_end(self, args, state, control, **kwargs):
+                print(kwargs["model"](state.batch).loss.item())  # runs: per-step training, reads: device
+
+            def on_evaluate(self, args, state, control, **kwargs):
+                print("evaluated")  # runs: per-epoch setup
+
+        class Mine(Trainer):
+            def log(self, logs, start_time=None):
+                print(logs)  # runs: per-n-steps training
+                super().log(logs, start_time)
+
+        model = AutoModelForCausalLM.from_pretrained("gpt2")
+        trainer = Mine(model=model, args=TrainingArguments("out"), train_dataset=[])
+        trainer.add_callback(Report)
+        trainer.train()
+        """,
+    "Ray Train": """
+        import ray.train
+        import torch
+        from ray.train import ScalingConfig
+        from ray.train.torch import TorchTrainer
+        from torch.utils.data import DataLoader
+
+        def loop(config):
+            model = ray.train.torch.prepare_model(torch.nn.Linear(8, 1))
+            loader = ray.train.torch.prepare_data_loader(DataLoader(torch.load("data.pt")))
+            optimizer = torch.optim.SGD(model.parameters(), lr=config["lr"])
+            for epoch in range(3):
+                for batch in loader:
+                    loss = model(batch).mean()
+                    loss.backward()
+                    optimizer.step()
+                    print(loss.item())  # runs: per-step training, reads: device
+                    if ray.train.get_context().get_world_rank() == 0:
+                        print("first")  # under: rank
+                print("epoch")  # runs: per-epoch setup
+
+        TorchTrainer(loop, scaling_config=ScalingConfig(num_workers=2, use_gpu=True)).fit()
+        """,
     "the configuration of a plain loop's own trainer class is no framework": """
         import torch
 
@@ -336,6 +432,9 @@ OWNERS = {
     "a subclass of the Hugging Face Trainer": Framework.HF_TRAINER,
     "a dataset and a collator of the Hugging Face Trainer": Framework.HF_TRAINER,
     "Ignite": Framework.IGNITE,
+    "handlers of an Ignite engine": Framework.IGNITE,
+    "what the Hugging Face Trainer logs": Framework.HF_TRAINER,
+    "Ray Train": Framework.RAY_TRAIN,
     "the configuration of a plain loop's own trainer class is no framework": Framework.PYTORCH,
 }
 
@@ -485,6 +584,86 @@ def test_distributed_code_that_an_entry_point_does_not_call_says_nothing_of_it()
     assert entry(alone, "single.py").distributed is not Known.YES
     assert entry(together, "single.py").distributed is not Known.YES
     assert entry(together, "several.py").distributed is Known.YES
+
+
+TRAINER_PROCESSES = {
+    "devices=4": Known.YES,
+    "devices=-1": Known.YES,
+    "devices='-1'": Known.YES,
+    "devices=[0, 1]": Known.YES,
+    "devices=1, num_nodes=2": Known.YES,
+    "strategy='ddp_spawn'": Known.YES,
+    "strategy=DDPStrategy(process_group_backend='nccl')": Known.YES,
+    "strategy=FSDPStrategy()": Known.YES,
+    "devices=1": Known.NO,
+    "devices=1, strategy='ddp'": Known.NO,
+    "devices=[3]": Known.NO,
+    "devices='auto'": Known.UNKNOWN,
+    "devices=args.devices": Known.UNKNOWN,
+    "devices=1, num_nodes=args.nodes": Known.UNKNOWN,
+    "gpus=2, strategy='dp'": Known.UNKNOWN,
+}
+
+
+@pytest.mark.parametrize("owner", ["Trainer", "Fabric"])
+@pytest.mark.parametrize(("arguments", "expected"), TRAINER_PROCESSES.items(), ids=TRAINER_PROCESSES.keys())
+def test_a_trainer_says_whether_it_starts_several_processes(owner: str, arguments: str, expected: Known) -> None:
+    text = (
+        "import argparse\nfrom lightning import Fabric, Trainer\n"
+        "from lightning.pytorch.strategies import DDPStrategy, FSDPStrategy\n"
+        f"args = argparse.ArgumentParser().parse_args()\n{owner}({arguments})\n"
+    )
+    assert entry(analyze({"train.py": text}), "train.py").distributed is expected
+
+
+ON_CPU = {
+    "lightning.Trainer(accelerator='cpu')": True,
+    "lightning.Trainer(accelerator='auto')": False,
+    "lightning.Fabric(accelerator='cpu')": True,
+    "accelerate.Accelerator(cpu=True)": True,
+    "accelerate.Accelerator()": False,
+    "transformers.Trainer(model, transformers.TrainingArguments('out', use_cpu=True))": True,
+    "transformers.Trainer(model, transformers.TrainingArguments('out'))": False,
+    "TorchTrainer(loop)": True,
+    "TorchTrainer(loop, scaling_config=ray.train.ScalingConfig(num_workers=2))": True,
+    "TorchTrainer(loop, scaling_config=ray.train.ScalingConfig(num_workers=2, use_gpu=True))": False,
+}
+
+
+@pytest.mark.parametrize(("making", "stays"), ON_CPU.items(), ids=ON_CPU.keys())
+def test_a_framework_may_be_told_to_stay_on_the_cpu(making: str, stays: bool) -> None:
+    text = (
+        "import accelerate\nimport lightning\nimport ray.train\nimport transformers\n"
+        "from ray.train.torch import TorchTrainer\n"
+        "model = transformers.AutoModel.from_pretrained('gpt2')\ndef loop():\n    pass\n" + making + "\n"
+    )
+    found = entry(analyze({"train.py": text}), "train.py")
+    assert (found.never_on_gpu, found.cuda) == (stays, Known.NO if stays else Known.YES)
+
+
+def test_a_trainer_that_is_told_to_leave_samplers_alone_splits_no_data() -> None:
+    head = "import lightning\nlightning.Trainer(devices=4"
+    told = entry(analyze({"train.py": f"{head}, use_distributed_sampler=False)\n"}), "train.py")
+    untold = entry(analyze({"train.py": f"{head})\n"}), "train.py")
+    assert untold.spared(Duty.SPLIT_DATA) and untold.spared(Duty.SET_EPOCH)
+    assert not told.spared(Duty.SPLIT_DATA) and told.spared(Duty.SET_EPOCH)
+
+
+def test_an_optimizer_step_returns_what_its_closure_does() -> None:
+    check(
+        plain(
+            """
+            for images, labels in train_loader:
+                def closure():
+                    optimizer.zero_grad()
+                    loss = criterion(model(images.to(device)), labels.to(device))
+                    loss.backward()
+                    return loss
+
+                print(optimizer.step(closure).item())  # runs: per-step training, reads: device
+            """
+        )
+    )
 
 
 DISTRIBUTION = {

@@ -5,11 +5,9 @@ from collections.abc import Iterator
 from trainlint.fixes.recipe import Applicability, Fix
 from trainlint.lint.finding import Family, Finding
 from trainlint.lint.rule import Rule, invalid, quote, valid
+from trainlint.semantics.duties import Duty
 from trainlint.semantics.project import Checkpoint, Project
-from trainlint.semantics.vocabulary import Confidence, Framework, Known
-
-SAVE_COMPLETELY = frozenset({Framework.LIGHTNING, Framework.HF_TRAINER, Framework.DEEPSPEED})
-"""Frameworks that write full checkpoints; a further save is an export."""
+from trainlint.semantics.vocabulary import Confidence, Known
 
 RECIPE = """\
 Save what training needs to go on, and load all of it when resuming:
@@ -308,8 +306,9 @@ def _missing(checkpoint: Checkpoint) -> tuple[str, ...]:
 
 def _continues_training(checkpoint: Checkpoint) -> bool:
     """Whether such a file is, or may be, what a later run starts from."""
-    framework = checkpoint.context.entry.framework
-    return checkpoint.periodic and checkpoint.resumed is not Known.NO and framework not in SAVE_COMPLETELY
+    # where a framework writes full checkpoints, a further save is an export
+    exports = checkpoint.context.entry.spared(Duty.SAVE_WHOLE_STATE)
+    return checkpoint.periodic and checkpoint.resumed is not Known.NO and not exports
 
 
 def _confidence(checkpoint: Checkpoint, missing: tuple[str, ...]) -> Confidence:

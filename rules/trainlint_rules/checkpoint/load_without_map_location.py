@@ -9,12 +9,12 @@ from trainlint.probe.evidence import Evidence
 from trainlint.probe.judges import judge_condition
 from trainlint.probe.verdict import Verdict
 from trainlint.semantics.context import Context
+from trainlint.semantics.duties import Duty
 from trainlint.semantics.project import Project
 from trainlint.semantics.values import NONE, Const
-from trainlint.semantics.vocabulary import Confidence, Framework, GuardKind, Known, Region
+from trainlint.semantics.vocabulary import Confidence, GuardKind, Known, Region
 
 VISIBLE_DEVICES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
-LOAD_BY_THE_SCRIPT = (Framework.PYTORCH, Framework.FSDP)
 MAP_LOCATION_POSITION = 1
 
 
@@ -535,7 +535,7 @@ def _runs_on_every_rank(project: Project, context: Context) -> bool:
     )
     some_only = context.under(GuardKind.RANK, GuardKind.OTHER_RANKS, GuardKind.NOT_DISTRIBUTED, GuardKind.NOT_DEVICE)
     return (
-        entry.framework in LOAD_BY_THE_SCRIPT
+        not entry.spared(Duty.MAP_CHECKPOINTS)
         and entry.distributed is Known.YES
         and entry.cuda is Known.YES
         and context.region is not Region.EVALUATION

@@ -6,9 +6,10 @@ from trainlint.fixes.recipe import Applicability, Fix
 from trainlint.lint.finding import Family, Finding
 from trainlint.lint.rule import Rule, invalid, quote, valid
 from trainlint.semantics.context import Entry
+from trainlint.semantics.duties import Duty
 from trainlint.semantics.project import Project
 from trainlint.semantics.values import Tensor
-from trainlint.semantics.vocabulary import Confidence, Framework, Region
+from trainlint.semantics.vocabulary import Confidence, Region
 
 SCALERS = (
     "torch.amp.GradScaler",
@@ -17,7 +18,6 @@ SCALERS = (
 )
 DEFAULTS = ("torch.set_autocast_gpu_dtype", "torch.set_autocast_dtype")
 """Calls that change the type of autocast regions that name none."""
-LEAVE_SCALING_TO_THE_SCRIPT = (Framework.PYTORCH, Framework.FSDP)
 FLOAT16 = "torch.float16"
 
 
@@ -435,4 +435,4 @@ class Fp16WithoutGradscaler(Rule):
 def _lacks_scaling(project: Project, entry: Entry) -> bool:
     """Whether it is up to the script to scale losses, and it makes no scaler, nor changes what autocast defaults to."""
     made = (call for call in project.calls_of(*SCALERS, *DEFAULTS) if call.context.entry is entry)
-    return entry.framework in LEAVE_SCALING_TO_THE_SCRIPT and not any(made)
+    return not entry.spared(Duty.SCALE_LOSS) and not any(made)

@@ -10,6 +10,7 @@ from trainlint.probe.evidence import Evidence
 from trainlint.probe.judges import judge_condition
 from trainlint.probe.verdict import Verdict
 from trainlint.semantics.project import Call, Project, StepLoop
+from trainlint.semantics.values import Const, Object, Value
 from trainlint.semantics.vocabulary import GuardKind
 
 RECORDING = {
@@ -19,6 +20,11 @@ RECORDING = {
     "torch.autograd.profiler.emit_nvtx": "marks every operation for an external profiler",
     "torch.autograd.profiler.emit_itt": "marks every operation for an external profiler",
 }
+TRAINER = "pytorch_lightning.Trainer"
+PROFILER = "pytorch_lightning.Profiler"
+ADVANCED = ("advanced", "AdvancedProfiler")
+"""How Lightning calls the profiler that watches every call of Python code. Its others time the hooks alone, or, like
+`"pytorch"`, have a schedule of their own."""
 CHOSEN = (GuardKind.DEBUG, GuardKind.FLAG, GuardKind.EXCEPTIONAL, GuardKind.INTERVAL, GuardKind.FIRST, GuardKind.OFF)
 """Guards under which profiling was asked for, or is rare."""
 FEW_TURNS = 500
@@ -32,7 +38,8 @@ class ProfilerLeftOn(Rule):
 
     ## What it does
     Reports `torch.profiler.profile` without a `schedule`, `torch.autograd.profiler.profile`, `emit_nvtx` and
-    `emit_itt` around a step loop or inside of its steps, where nothing switches them off.
+    `emit_itt` around a step loop or inside of its steps, where nothing switches them off; also Lightning's
+    `Trainer(profiler="advanced")`.
 
     ## Why it is slow
     A profiler notes the start and the end of every operation, and more with shapes, memory or stacks. Without a
@@ -79,6 +86,58 @@ class ProfilerLeftOn(Rule):
     fix_class = Applicability.DISPLAY
     confirmed_by = "time share, against a run without it"
     examples = (
+        invalid(
+            """
+            import lightning as L
+            import torch
+            from torch import nn
+            from torch.utils.data import DataLoader
+
+
+            class Net(L.LightningModule):
+                def __init__(self):
+                    super().__init__()
+                    self.body = nn.Linear(32, 1)
+
+                def training_step(self, batch, batch_idx):
+                    return self.body(batch).square().mean()
+
+                def configure_optimizers(self):
+                    return torch.optim.AdamW(self.parameters())
+
+
+            trainer = L.Trainer(max_epochs=30, profiler="advanced")  # expect: TL414
+            trainer.fit(Net(), DataLoader(torch.load("inputs.pt"), batch_size=64))
+            """,
+            because="Python's own profiler watches thirty epochs",
+        ),
+        valid(
+            """
+            import lightning as L
+            import torch
+            from torch import nn
+            from torch.utils.data import DataLoader
+
+
+            class Net(L.LightningModule):
+                def __init__(self):
+                    super().__init__()
+                    self.body = nn.Linear(32, 1)
+
+                def training_step(self, batch, batch_idx):
+                    return self.body(batch).square().mean()
+
+                def configure_optimizers(self):
+                    return torch.optim.AdamW(self.parameters())
+
+
+            data = DataLoader(torch.load("inputs.pt"), batch_size=64)
+            L.Trainer(max_epochs=30, profiler="simple").fit(Net(), data)
+            L.Trainer(max_epochs=30, profiler="pytorch").fit(Net(), data)
+            L.Trainer(max_steps=20, profiler="advanced").fit(Net(), data)
+            """,
+            because="one times the hooks only, one has a schedule, one stops after some steps",
+        ),
         invalid(
             """
             import torch
@@ -363,6 +422,7 @@ class ProfilerLeftOn(Rule):
     )
 
     def check(self, project: Project) -> Iterator[Finding]:
+        yield from self._report_trainers(project)
         for call in project.calls_of(*RECORDING):
             if not _is_on(call) or call.context.under(*CHOSEN) or _is_there_to_measure(call):
                 continue
@@ -373,12 +433,37 @@ class ProfilerLeftOn(Rule):
                     help="Give it a schedule of a few steps, or switch it on by an option only",
                 )
 
+    def _report_trainers(self, project: Project) -> Iterator[Finding]:
+        """Lightning's Trainer runs the profiler that it is given for as long as it trains."""
+        for call in project.calls_of(TRAINER):
+            advanced = _is_advanced(call.arguments.value("profiler"))
+            chosen = call.context.under(*CHOSEN) or _is_there_to_measure(call) or _is_short(call)
+            if advanced and call.context.entry.trains and not chosen:
+                yield self.finding(
+                    call,
+                    f"{quote(call.text)} records every call of Python code in all training steps",
+                    help="Leave the profiler out, or take it from an option",
+                )
+
     def fix(self, finding: Finding) -> Fix | None:
         return Fix(Applicability.DISPLAY, "Profile a few steps, by a schedule, or only where an option asks for it")
 
     def judge(self, finding: Finding, evidence: Evidence) -> Verdict:
         unmeasured = "what the job's own profiler costs is not timed; compare with a run without it: --compare"
         return judge_condition(evidence, None, None, unmeasured=unmeasured)
+
+
+def _is_advanced(profiler: Value | None) -> bool:
+    """Whether a profiler of Lightning, given by name or as an object, is the one that watches all calls."""
+    if isinstance(profiler, Object) and profiler.type == PROFILER:
+        return profiler.origin.rpartition(".")[2] in ADVANCED
+    return isinstance(profiler, Const) and profiler.value in ADVANCED
+
+
+def _is_short(trainer: Call) -> bool:
+    """Whether a Trainer is told to stop after some steps."""
+    turns = [trainer.arguments.constant(name) for name in ("max_steps", "limit_train_batches", "fast_dev_run")]
+    return any(turn is True or (type(turn) is int and 0 < turn <= FEW_TURNS) for turn in turns)
 
 
 def _is_on(call: Call) -> bool:

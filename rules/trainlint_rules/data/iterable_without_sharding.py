@@ -5,12 +5,10 @@ from collections.abc import Iterator
 from trainlint.fixes.recipe import Applicability, Fix
 from trainlint.lint.finding import Family, Finding, RelatedSite
 from trainlint.lint.rule import Rule, invalid, quote, valid
+from trainlint.semantics.duties import Duty
 from trainlint.semantics.project import Loader, Project
 from trainlint.semantics.values import Const, Option
-from trainlint.semantics.vocabulary import Confidence, Framework, GuardKind, Known
-
-LEAVES_RANKS_ALONE = frozenset({Framework.PYTORCH, Framework.FSDP})
-"""Frameworks that hand no rank a share of an iterable dataset; of the others some do."""
+from trainlint.semantics.vocabulary import Confidence, GuardKind, Known
 
 
 class IterableWithoutSharding(Rule):
@@ -505,8 +503,8 @@ def _who_repeats(loader: Loader) -> str:
     if several_workers and loader.arguments.absent("worker_init_fn"):
         return "worker"
     share_of_the_data = entry.distributed is Known.YES and entry.data_parallel is Known.YES
-    by_hand = entry.framework in LEAVES_RANKS_ALONE and loader.prepared_by is None and not loader.sharded_dataset
-    return "rank" if share_of_the_data and by_hand else ""
+    dealt_out = entry.spared(Duty.SPLIT_STREAMS) or loader.spared(Duty.SPLIT_STREAMS) or loader.sharded_dataset
+    return "rank" if share_of_the_data and not dealt_out else ""
 
 
 def _workers(loader: Loader) -> int | None:

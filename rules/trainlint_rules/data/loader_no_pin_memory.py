@@ -8,15 +8,13 @@ from trainlint.lint.rule import Rule, invalid, quote, valid
 from trainlint.probe.evidence import Evidence
 from trainlint.probe.judges import judge_pageable_copies
 from trainlint.probe.verdict import Verdict
+from trainlint.semantics.duties import Duty
 from trainlint.semantics.project import Loader, Project
-from trainlint.semantics.vocabulary import Framework, GuardKind, Known, Place
+from trainlint.semantics.vocabulary import GuardKind, Known, Place
 
 TORCH_LOADER = "torch.utils.data.DataLoader"
 POSITION = 7
 """Of `pin_memory` among DataLoader's parameters."""
-
-PINS_BY_ITSELF = frozenset({Framework.HF_TRAINER})
-"""Frameworks that make or remake the loader with pinned memory. Accelerate, Lightning and Fabric leave it as it is."""
 
 
 class LoaderNoPinMemory(Rule):
@@ -402,8 +400,8 @@ class LoaderNoPinMemory(Rule):
 
 def _spared(loader: Loader) -> bool:
     """Whether pinning would come from a framework, be an error, or be set up for a CPU."""
-    by_framework = loader.prepared_by in PINS_BY_ITSELF
-    return by_framework or loader.item_place is Place.DEVICE or loader.context.under(GuardKind.NOT_DEVICE)
+    elsewhere = loader.item_place is Place.DEVICE or loader.context.under(GuardKind.NOT_DEVICE)
+    return elsewhere or loader.spared(Duty.PIN_MEMORY)
 
 
 def _surely_cuda(loader: Loader) -> bool:

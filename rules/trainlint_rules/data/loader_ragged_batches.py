@@ -9,9 +9,10 @@ from trainlint.probe import thresholds
 from trainlint.probe.evidence import Evidence
 from trainlint.probe.judges import judge_condition
 from trainlint.probe.verdict import Measurement, Source, Verdict
+from trainlint.semantics.duties import Duty
 from trainlint.semantics.project import Call, Loader, Project
 from trainlint.semantics.values import NONE, Instance, Object, options
-from trainlint.semantics.vocabulary import Framework, GuardKind
+from trainlint.semantics.vocabulary import GuardKind
 
 TORCH_LOADER = "torch.utils.data.DataLoader"
 POSITION = 8
@@ -21,8 +22,6 @@ COMPILED = ("torch.compile", "torch.nn.Module.compile")
 MARKED = ("torch._dynamo.mark_dynamic", "torch._dynamo.maybe_mark_dynamic")
 CHOSEN = (GuardKind.FLAG, GuardKind.OFF, GuardKind.DEBUG, GuardKind.EXCEPTIONAL)
 """Conditions that whoever starts the job decides."""
-FILLS_UP = frozenset({Framework.ACCELERATE, Framework.HF_TRAINER})
-"""Frameworks that may make the last batch as large as the others, or leave it out."""
 
 
 class LoaderRaggedBatches(Rule):
@@ -465,4 +464,4 @@ def _may_end_ragged(loader: Loader) -> bool:
     batches = arguments.absent("batch_sampler") or arguments.value("batch_sampler") == NONE
     size = arguments.constant("batch_size")
     several = arguments.given("batch_size") and size != 1
-    return keeps and batches and several and loader.prepared_by not in FILLS_UP
+    return keeps and batches and several and not loader.spared(Duty.FILL_BATCHES)

@@ -9,11 +9,9 @@ from trainlint.probe import thresholds
 from trainlint.probe.evidence import Evidence
 from trainlint.probe.judges import judge_condition
 from trainlint.probe.verdict import Measurement, Source, Verdict
+from trainlint.semantics.duties import Duty
 from trainlint.semantics.project import Project, StepLoop
-from trainlint.semantics.vocabulary import Confidence, Framework, Known
-
-OWN_THE_REDUCTION = frozenset({Framework.LIGHTNING, Framework.HF_TRAINER, Framework.DEEPSPEED})
-"""Frameworks that decide themselves when gradients are reduced."""
+from trainlint.semantics.vocabulary import Confidence, Known
 
 FULLY_SHARDED = "torch.distributed.fsdp.FullyShardedDataParallel"
 
@@ -382,7 +380,7 @@ def _reduces_each_time(loop: StepLoop) -> bool:
     return (
         bool(loop.model_wrapped)
         and entry.distributed is not Known.NO
-        and entry.framework not in OWN_THE_REDUCTION
+        and not entry.spared(Duty.REDUCE_ONCE)
         and not loop.disables_sync
         and not entry.disables_sync
     )

@@ -13,12 +13,13 @@ from trainlint.semantics.vocabulary import Confidence, Known
 
 DISTRIBUTED_DATA_PARALLEL = "torch.nn.parallel.DistributedDataParallel"
 
-STRATEGIES = tuple(
-    f"{package}.strategies.DDPStrategy" for package in ("pytorch_lightning", "lightning.fabric", "lightning")
+STRATEGIES = (
+    *(f"{package}.strategies.DDPStrategy" for package in ("pytorch_lightning", "lightning.fabric", "lightning")),
+    *("pytorch_lightning.plugins.DDPPlugin", "ray.train.lightning.RayDDPStrategy"),
 )
 KEYWORD_HANDLERS = ("accelerate.DistributedDataParallelKwargs", "accelerate.utils.DistributedDataParallelKwargs")
 TRAINING_ARGUMENTS = ("transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments")
-TRAINERS = ("pytorch_lightning.Trainer",)
+TRAINERS = ("pytorch_lightning.Trainer", "lightning.Fabric")
 
 KEYWORDS = {
     **dict.fromkeys((*STRATEGIES, *KEYWORD_HANDLERS), "find_unused_parameters"),
@@ -272,6 +273,58 @@ class FindUnusedParameters(Rule):
             trainer = L.Trainer(accelerator="gpu", devices=2, strategy=strategy)
             trainer.fit(Net(), torch.randn(64, 8, 8))
             """,
+        ),
+        invalid(
+            """
+            import torch
+            from transformers import AutoModelForTokenClassification, Trainer, TrainingArguments
+
+            model = AutoModelForTokenClassification.from_pretrained("bert-base-cased")
+            args = TrainingArguments("out", ddp_find_unused_parameters=True)  # expect: TL304
+            Trainer(model=model, args=args, train_dataset=torch.load("rows.pt")).train()
+            """,
+            because="an encoder with a head for a task runs all that it has",
+            fixed="""
+            import torch
+            from transformers import AutoModelForTokenClassification, Trainer, TrainingArguments
+
+            model = AutoModelForTokenClassification.from_pretrained("bert-base-cased")
+            args = TrainingArguments("out")
+            Trainer(model=model, args=args, train_dataset=torch.load("rows.pt")).train()
+            """,
+        ),
+        valid(
+            """
+            import lightning as L
+            import torch
+
+
+            class Gan(L.LightningModule):
+                automatic_optimization = False
+
+                def __init__(self):
+                    super().__init__()
+                    self.generator = torch.nn.Linear(8, 64)
+                    self.discriminator = torch.nn.Linear(64, 1)
+
+                def training_step(self, batch, batch_index):
+                    first, second = self.optimizers()
+                    made = self.generator(torch.randn(64, 8, device=self.device))
+                    first.zero_grad()
+                    self.manual_backward(-self.discriminator(made).mean())
+                    first.step()
+                    second.zero_grad()
+                    self.manual_backward((self.discriminator(made.detach()) - self.discriminator(batch)).mean())
+                    second.step()
+
+                def configure_optimizers(self):
+                    return [torch.optim.Adam(part.parameters()) for part in (self.generator, self.discriminator)]
+
+
+            trainer = L.Trainer(accelerator="gpu", devices=2, strategy="ddp_find_unused_parameters_true")
+            trainer.fit(Gan(), torch.randn(64, 64))
+            """,
+            because="each of the two backward passes leaves out a part of the module",
         ),
         valid(
             """

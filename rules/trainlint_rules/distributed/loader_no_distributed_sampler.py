@@ -17,13 +17,12 @@ from trainlint.probe import thresholds
 from trainlint.probe.evidence import Evidence, RankEvidence
 from trainlint.probe.judges import MADE_NOWHERE, judge_condition
 from trainlint.probe.verdict import Measurement, Source, Verdict
+from trainlint.semantics.duties import Duty
 from trainlint.semantics.project import DatasetKind, Loader, Project
 from trainlint.semantics.values import NONE
-from trainlint.semantics.vocabulary import Confidence, Framework, GuardKind, Known, Region
+from trainlint.semantics.vocabulary import Confidence, GuardKind, Known, Region
 
 TORCH_LOADER = "torch.utils.data.DataLoader"
-INSERTS_A_SAMPLER = frozenset({Framework.LIGHTNING, Framework.HF_TRAINER})
-"""Frameworks that give every training loader a distributed sampler; others do so where a loader is handed to them."""
 
 
 class LoaderNoDistributedSampler(Rule):
@@ -478,8 +477,8 @@ def _may_shard(loader: Loader) -> bool:
     """Whether something gives each rank its own share, or may do so for all that is known."""
     return (
         loader.library != TORCH_LOADER
-        or loader.prepared_by is not None
-        or loader.context.entry.framework in INSERTS_A_SAMPLER
+        or loader.spared(Duty.SPLIT_PREPARED)
+        or loader.context.entry.spared(Duty.SPLIT_DATA)
         or loader.dataset_kind is DatasetKind.ITERABLE
         or loader.sharded_dataset
         or not _surely_none(loader, "sampler")

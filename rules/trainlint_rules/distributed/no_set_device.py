@@ -5,12 +5,11 @@ from collections.abc import Iterator
 from trainlint.fixes.recipe import Applicability, Fix
 from trainlint.lint.finding import Family, Finding, RelatedSite
 from trainlint.lint.rule import Rule, invalid, quote, valid
+from trainlint.semantics.duties import Duty
 from trainlint.semantics.project import Call, Placement, Project
-from trainlint.semantics.vocabulary import Confidence, Framework, GuardKind, Known
+from trainlint.semantics.vocabulary import Confidence, GuardKind, Known
 
 START = "torch.distributed.init_process_group"
-OWN_LOOPS = (Framework.PYTORCH, Framework.FSDP)
-"""Whose scripts have to choose the GPU themselves; all other frameworks do it for them."""
 
 NOT_ON_EVERY_RANK = (
     GuardKind.RANK,
@@ -391,7 +390,7 @@ class NoSetDevice(Rule):
     def check(self, project: Project) -> Iterator[Finding]:
         for entry in project.entries:
             starts = [call for call in project.calls_of(START) if call.context.entry is entry]
-            if not starts or not entry.trains or entry.chooses_device or entry.framework not in OWN_LOOPS:
+            if not starts or not entry.trains or entry.chooses_device or entry.spared(Duty.CHOOSE_DEVICE):
                 continue
             moved = (one for one in project.placements if one.context.entry is entry and _is_on_every_rank(one))
             first = next(moved, None)

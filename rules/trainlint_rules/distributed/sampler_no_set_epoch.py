@@ -8,12 +8,11 @@ from trainlint.lint.rule import Rule, invalid, valid
 from trainlint.probe.evidence import EpochStarts, Evidence, Line
 from trainlint.probe.judges import MADE_NOWHERE, judge_condition
 from trainlint.probe.verdict import Measurement, Source, Status, Verdict
+from trainlint.semantics.duties import Duty
 from trainlint.semantics.project import Loader, Project, Sampler
-from trainlint.semantics.vocabulary import Framework, Known, Region
+from trainlint.semantics.vocabulary import Known, Region
 
 DISTRIBUTED_SAMPLERS = ("torch.utils.data.distributed.DistributedSampler", "torch.utils.data.DistributedSampler")
-SETS_THE_EPOCH = frozenset({Framework.LIGHTNING, Framework.ACCELERATE, Framework.FABRIC, Framework.HF_TRAINER})
-"""Frameworks that call `set_epoch` themselves."""
 
 
 class SamplerNoSetEpoch(Rule):
@@ -444,7 +443,7 @@ def _epoch_is_set(sampler: Sampler) -> bool:
     return (
         sampler.sets_epoch
         or entry.sets_epoch
-        or entry.framework in SETS_THE_EPOCH
+        or entry.spared(Duty.SET_EPOCH)
         or entry.distributed is Known.NO
-        or any(loader.prepared_by is not None for loader in sampler.loaders)
+        or any(loader.spared(Duty.SET_EPOCH) for loader in sampler.loaders)
     )

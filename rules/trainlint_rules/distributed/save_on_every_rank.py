@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from trainlint.fixes.recipe import Applicability, EnsureImport, Fix, GuardStatement
 from trainlint.lint.finding import Family, Finding
 from trainlint.lint.rule import Rule, invalid, quote, valid
+from trainlint.semantics.duties import Duty
 from trainlint.semantics.project import Checkpoint, Context, Guard, Project
 from trainlint.semantics.vocabulary import Framework, GuardKind, Known, Region
 from trainlint_rules.distributed.first_rank import FIRST_RANK
-
-OWN_LOOPS = (Framework.PYTORCH, Framework.FSDP)
 
 ONE_WRITES = (
     GuardKind.RANK,
@@ -454,7 +453,7 @@ def _ranks_are_alike(context: Context) -> bool:
     entry = context.entry
     return (
         entry.trains
-        and entry.framework in OWN_LOOPS
+        and not entry.spared(Duty.SAVE_ON_ONE_RANK)
         and entry.distributed is Known.YES
         and entry.data_parallel is Known.YES
         and context.region not in (Region.DATA, Region.COLLATE)

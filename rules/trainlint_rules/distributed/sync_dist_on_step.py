@@ -8,16 +8,11 @@ from trainlint.lint.rule import Rule, invalid, quote, valid
 from trainlint.probe.evidence import Evidence
 from trainlint.probe.judges import judge_stacks
 from trainlint.probe.verdict import Verdict
-from trainlint.semantics.project import Call, Entry, Project, Report
-from trainlint.semantics.values import Const, Table, Tensor, Tuple, Value
+from trainlint.semantics.project import Project, Report
+from trainlint.semantics.values import Table, Tensor, Value
 from trainlint.semantics.vocabulary import Confidence, GuardKind, Known
 
 LOG, LOG_DICT = "pytorch_lightning.LightningModule.log", "pytorch_lightning.LightningModule.log_dict"
-TRAINER = "pytorch_lightning.Trainer"
-DEVICES = ("devices", "gpus", "num_nodes")
-"""The Trainer's arguments that say how many processes there are; `gpus` is the one of Lightning 1."""
-SEVERAL = ("ddp", "fsdp", "deepspeed")
-"""How names of strategies for several processes begin."""
 
 
 class SyncDistOnStep(Rule):
@@ -351,7 +346,7 @@ class SyncDistOnStep(Rule):
     def check(self, project: Project) -> Iterator[Finding]:
         for report in project.reports:
             if report.context.hot and _reduces_per_step(report) and _of_tensors(report):
-                several = _on_several_devices(project, report.context.entry)
+                several = report.context.entry.distributed
                 if several is not Known.NO:
                     yield self.finding(
                         report,
@@ -384,27 +379,3 @@ def _of_tensors(report: Report) -> bool:
 
 def _holds_tensor(value: Value | None) -> bool:
     return isinstance(value, Tensor) or (isinstance(value, Table) and any(_holds_tensor(one) for _, one in value.items))
-
-
-def _on_several_devices(project: Project, entry: Entry) -> Known:
-    """Whether the Trainer of this entry point runs several processes."""
-    known = [_processes(call) for call in project.calls_of(TRAINER) if call.context.entry is entry]
-    if Known.YES in known:
-        return Known.YES
-    return Known.NO if known and all(one is Known.NO for one in known) else Known.UNKNOWN
-
-
-def _processes(trainer: Call) -> Known:
-    strategy = trainer.arguments.constant("strategy")
-    counts = [_count(trainer.arguments.value(name)) for name in DEVICES]
-    if (isinstance(strategy, str) and strategy.startswith(SEVERAL)) or any(count > 1 for count in counts if count):
-        return Known.YES
-    return Known.NO if 1 in counts[:2] and trainer.arguments.absent("num_nodes") else Known.UNKNOWN
-
-
-def _count(value: Value | None) -> int | None:
-    """How many devices a literal means; None where it says nothing, such as -1 or "auto"."""
-    if isinstance(value, Tuple):
-        return len(value.items)
-    text = str(value.value) if isinstance(value, Const) and not isinstance(value.value, bool) else ""
-    return int(text) if text.isdecimal() else None

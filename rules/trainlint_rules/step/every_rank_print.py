@@ -8,8 +8,9 @@ from trainlint.lint.rule import Rule, invalid, quote, valid
 from trainlint.probe.evidence import Evidence
 from trainlint.probe.judges import judge_condition
 from trainlint.probe.verdict import Measurement, Source, Verdict
+from trainlint.semantics.duties import Duty
 from trainlint.semantics.project import Project, Report, ReportKind
-from trainlint.semantics.vocabulary import Confidence, Framework, Frequency, GuardKind, Known, Region
+from trainlint.semantics.vocabulary import Confidence, Frequency, GuardKind, Known, Region
 from trainlint_rules.distributed.first_rank import FIRST_RANK
 
 SPOKEN_FOR = (
@@ -470,8 +471,8 @@ class EveryRankPrint(Rule):
 def _runs_on_several_ranks(report: Report) -> bool:
     """Whether the program is written for several processes: it says so, or a framework starts it that way."""
     entry = report.context.entry
-    launched = entry.framework in (Framework.ACCELERATE, Framework.FABRIC, Framework.DEEPSPEED)
-    return entry.distributed is Known.YES or (launched and entry.distributed is not Known.NO)
+    launched = entry.spared(Duty.START_PROCESSES) and entry.distributed is not Known.NO
+    return entry.distributed is Known.YES or launched
 
 
 def _repeats(report: Report) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from trainlint.semantics.duties import TAKEN_CARE_OF, Duty
 from trainlint.semantics.immutable import immutable
 from trainlint.semantics.vocabulary import Confidence, Framework, Frequency, GradMode, GuardKind, Known, Region
 
@@ -55,6 +56,8 @@ class Entry:
     never_on_gpu: bool = False
     """Whether no GPU is used for certain, so that no call can wait for one: the configuration says so, or all that is
     trained lives on the host."""
+    stays_on_cpu: bool = False
+    """Whether the framework that owns the loop was told to leave models and batches on the CPU."""
     trains: bool = False
     """Whether a step loop, or a framework's training call, was reached."""
     rank_aware_print: bool = False
@@ -106,12 +109,25 @@ class Entry:
     conditional_forwards: tuple[Known, ...] = ()
     """Of each model that a framework is given to train: whether its forward leaves out some of its submodules."""
 
+    leaves_samplers: bool = False
+    """Whether the framework that owns the loop was told to leave samplers alone: `use_distributed_sampler=False`."""
+
+    def spared(self, duty: Duty) -> bool:
+        """Whether the framework that owns the loop does this, so that the script need not."""
+        return is_spared(self, self.framework, duty)
+
     @property
     def computes_in_float32(self) -> bool:
         """Whether the script owns its loop on CUDA, and nothing that it imports speaks of another precision."""
         names_another = self.names_half or self.names_tf32 or self.names_double
         on_cuda = self.cuda is Known.YES and not self.never_on_gpu
         return on_cuda and self.framework is Framework.PYTORCH and not names_another
+
+
+def is_spared(entry: Entry, framework: Framework | None, duty: Duty) -> bool:
+    """Whether a framework does this in the set-up of an entry point."""
+    by_hand = entry.leaves_samplers and duty in (Duty.SPLIT_DATA, Duty.SPLIT_PREPARED)
+    return framework is not None and duty in TAKEN_CARE_OF[framework] and not by_hand
 
 
 @immutable

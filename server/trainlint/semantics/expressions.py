@@ -16,8 +16,10 @@ from trainlint.semantics import (
     entry_facts,
     functions,
     guards,
+    ignite,
     iteration,
     library,
+    lightning,
     module_runs,
     naming,
     narrowing,
@@ -211,12 +213,9 @@ def _framework_attribute(frame: Frame, base: Instance, name: str) -> Value | Non
     names = classes.library_bases(base.cls)
     if name == "param_groups" and any(library.is_optimizer_class(one) for one in names):
         return _parameter_groups(frame)
-    if library.LIGHTNING_MODULE in names:
-        if name == "global_rank":
-            return Host("rank")
-        if name == "trainer":
-            return Object(object_types.LIGHTNING_TRAINER)
-    return None
+    if name == "accelerator" and any(library.HF_TRAINERS.match(one) for one in names):
+        return Object(object_types.ACCELERATOR)
+    return lightning.module_attribute(name) if library.LIGHTNING_MODULE in names else None
 
 
 def _class_attribute(frame: Frame, base: Class, name: str) -> Value:
@@ -237,10 +236,15 @@ def _tensor_attribute(frame: Frame, base: Tensor, name: str) -> Value:
         return replace(base, keeps_graph=False, gradient=name == "grad", figure=figure)
     if naming.CONFIG.search(name):
         return Option("config")
+    if name == "loss" and base.container:
+        return replace(base, container=False, number=True)
     return replace(base, container=False) if name in ("loss", "logits", "T", "mT") else base
 
 
 def _object_attribute(frame: Frame, base: Object, name: str) -> Value:
+    found = _of_lightning(frame, base, name) or ignite.attribute(frame, base, name)
+    if found is not None:
+        return found
     reader = _OBJECT_ATTRIBUTES.get((base.type, name))
     if reader is not None:
         return reader(base)
@@ -260,6 +264,15 @@ def _object_attribute(frame: Frame, base: Object, name: str) -> Value:
     if base.type == object_types.ACCELERATOR and naming.MAIN_PROCESS.search(name):
         return Test((GuardKind.RANK,), (), f"accelerator.{name}")
     return UNKNOWN
+
+
+def _of_lightning(frame: Frame, base: Object, name: str) -> Value | None:
+    """What Lightning's Trainer, its module and its loggers have; None for what is none of them, or is not known."""
+    if base.type == object_types.LIGHTNING_TRAINER:
+        return lightning.trainer_attribute(frame, name)
+    if base.type == object_types.TRACKER and name == "experiment":
+        return base
+    return lightning.module_attribute(name) if lightning.is_module(base) else None
 
 
 def _layer_attribute(base: Object, name: str) -> Value:
@@ -293,6 +306,9 @@ _OBJECT_ATTRIBUTES: dict[tuple[str, str], Callable[[Object], Value]] = {
     (object_types.FABRIC, "global_rank"): lambda base: Host("rank"),
     (object_types.DEEPSPEED_ENGINE, "device"): lambda base: DeviceValue(cuda=True),
     (object_types.DEEPSPEED_ENGINE, "local_rank"): lambda base: Host("rank"),
+    (object_types.DEEPSPEED_ENGINE, "global_rank"): lambda base: Host("rank"),
+    (object_types.DEEPSPEED_ENGINE, "world_size"): lambda base: Host("world-size"),
+    (object_types.DEEPSPEED_ENGINE, "global_steps"): lambda base: NUMBER,
     (object_types.DEEPSPEED_ENGINE, "module"): lambda base: (
         base.inner or Object(object_types.MODEL, place=Place.DEVICE, proved=False)
     ),

@@ -24,16 +24,17 @@ from trainlint.semantics.parsing import parse_module
 
 WATCHED: frozenset[str] = frozenset(
     """
-    Accelerator BatchNorm1d BatchNorm2d BatchNorm3d Conv1d Conv2d Conv3d DDP DataLoader DataParallel Dataset
-    DistributedDataParallel Fabric FrozenBatchNorm2d FullyShardedDataParallel GradScaler IterableDataset
-    LightningModule Module Popen Process ProcessPoolExecutor Softmax SyncBatchNorm Trainer TrainingArguments
-    __getitem__ __iter__ allow_tf32 amp autocast backward bf16 bfloat16 check_call check_output
-    convert_sync_batchnorm convert_syncbn_model cuda deepspeed detect_anomaly device double empty_cache encode
-    environ eval execv execve execvp fit float16 float64 forward fp16 fp32_precision from_pretrained fully_shard
-    half inference_mode init_process_group initialize item load load_state_dict log mixed_precision no_grad no_sync
-    notebook_launcher precision print save scaler set_default_dtype set_detect_anomaly set_device set_device_idx
-    set_device_index set_epoch set_float32_matmul_precision softmax spawn start_processes state_dict step subprocess
-    synchronize system to tokenizer torch train training_step use_amp validation_step wandb zero_grad
+    Accelerator BatchNorm1d BatchNorm2d BatchNorm3d Callback Conv1d Conv2d Conv3d DDP DataLoader DataParallel
+    Dataset DistributedDataParallel Fabric FrozenBatchNorm2d FullyShardedDataParallel GradScaler IterableDataset
+    LightningDataModule LightningModule Module Popen Process ProcessPoolExecutor Softmax SyncBatchNorm Trainer
+    TrainerCallback TrainingArguments __getitem__ __iter__ allow_tf32 amp autocast backward bf16 bfloat16 check_call
+    check_output convert_sync_batchnorm convert_syncbn_model cuda deepspeed detect_anomaly device double empty_cache
+    encode environ eval execv execve execvp fit float16 float64 forward fp16 fp32_precision from_pretrained
+    fully_shard half inference_mode init_process_group initialize item load load_state_dict log mixed_precision
+    no_grad no_sync notebook_launcher precision print save scaler set_default_dtype set_detect_anomaly set_device
+    set_device_idx set_device_index set_epoch set_float32_matmul_precision softmax spawn start_processes state_dict
+    step subprocess synchronize system to tokenizer torch train training_step use_amp validation_step wandb
+    zero_grad
     """.split()  # noqa: SIM905
 )
 """Names worth knowing of a function without decoding its body."""

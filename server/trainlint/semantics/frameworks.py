@@ -1,12 +1,16 @@
-"""Frameworks that own the training loop: what they take care of, and what of the user's code they run how often."""
+"""Frameworks that own the training loop, or whose objects run it: what of the user's code they run how often.
+
+What they take care of stands in `duties`; Lightning, Ignite and Ray Train have modules of their own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from trainlint.semantics import (
     classes,
     code,
+    construction,
     functions,
     iteration,
     library,
@@ -21,7 +25,7 @@ from trainlint.semantics import (
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import Loader, ReportKind, Trainer
-from trainlint.semantics.state import Frame, Role, Where
+from trainlint.semantics.state import Frame, Role, Standing, Where
 from trainlint.semantics.values import (
     NONE,
     NUMBER,
@@ -30,6 +34,7 @@ from trainlint.semantics.values import (
     UNKNOWN,
     Bound,
     Choice,
+    Class,
     Const,
     Function,
     Instance,
@@ -38,21 +43,30 @@ from trainlint.semantics.values import (
     Partial,
     Table,
     Tensor,
+    Test,
     Tuple,
     Unknown,
     Value,
     join_all,
     options,
 )
-from trainlint.semantics.vocabulary import Framework, GradMode, Known, Place
+from trainlint.semantics.vocabulary import Framework, GradMode, GuardKind, Known, Place
 
 
-def _own(frame: Frame, framework: Framework) -> None:
-    """Note that a framework owns the loop of this entry point; it places data on the accelerator."""
+def own(frame: Frame, framework: Framework, *, on_cpu: bool | None = None) -> None:
+    """Note that a framework owns the loop of this entry point; it places data on the accelerator, unless it was told
+    to stay on the CPU. `on_cpu` is None where nothing is said about that."""
     entry = frame.run.entry
-    if entry.framework in (Framework.PYTORCH, Framework.UNKNOWN, Framework.FSDP):
+    if entry.framework in (Framework.PYTORCH, Framework.UNKNOWN, Framework.FSDP, Framework.RAY_TRAIN):
         entry.framework = framework
-    entry.cuda = Known.YES
+    if on_cpu is not None:
+        entry.stays_on_cpu = on_cpu and entry.cuda is not Known.YES
+    entry.cuda = Known.NO if entry.stays_on_cpu else Known.YES
+
+
+def accelerator(frame: Frame) -> Place:
+    """Where a framework places models and batches."""
+    return Place.HOST if frame.run.entry.stays_on_cpu else Place.DEVICE
 
 
 def run_as(
@@ -65,15 +79,20 @@ def run_as(
     trains: bool = True,
     whole_pass: bool = False,
     workers: Known = Known.UNKNOWN,
+    guards: tuple[Standing, ...] = (),
+    named: Mapping[str, Value] | None = None,
+    grad: GradMode | None = None,
 ) -> Value:
-    """Run a function of the project the way a framework or a loader calls it."""
+    """Run a function of the project the way a framework or a loader calls it, with `named` arguments by keyword;
+    `guards` thin out how often it does. Evaluation runs without gradients unless `grad` says otherwise."""
     outer = frame.where
-    grad = GradMode.DISABLED if role is Role.EVALUATION else GradMode.ENABLED
+    if grad is None:
+        grad = GradMode.DISABLED if role is Role.EVALUATION else GradMode.ENABLED
     root = frame.run.root(role, assumed=assumed, trains=trains, whole_pass=whole_pass, workers=workers)
-    frame.where = Where(root=root, calls=outer.calls[:1], grad=grad)
+    frame.where = Where(root=root, guards=guards, calls=outer.calls[:1], grad=grad)
     target, receiver = (function.function, [function.receiver]) if isinstance(function, Bound) else (function, [])
     try:
-        given = Given([*receiver, *arguments], complete=bool(arguments))
+        given = Given([*receiver, *arguments], dict(named or {}), complete=bool(arguments))
         result = functions.call_function(frame, target, given, None)
         return (
             iteration.item_of(frame, result)
@@ -177,32 +196,49 @@ def _run_item_function(frame: Frame, value: Value, role: Role, workers: Known = 
 
 def make_accelerator(frame: Frame, given: Given, node: code.Call | None) -> Value:
     """`Accelerator(…)`."""
-    _own(frame, Framework.ACCELERATE)
+    own(frame, Framework.ACCELERATE, on_cpu=given.keywords.get("cpu") == Const(True))
     return Object(object_types.ACCELERATOR)
 
 
-def _prepared(frame: Frame, value: Value, framework: Framework) -> Value:
+def prepared(frame: Frame, value: Value, framework: Framework) -> Value:
     """What a framework gives back for a model, an optimizer or a loader it is handed."""
     if isinstance(value, Object) and value.type == object_types.LOADER:
         if isinstance(value.fact, Loader):
             value.fact.prepared_by = framework
-        return replace(value, place=Place.DEVICE)
+        return replace(value, place=accelerator(frame))
     if isinstance(value, Instance) and classes.is_module(value):
         submodules.note_trained(frame, value)
-        value.place = Place.DEVICE
+        value.place = accelerator(frame)
         return value
     if isinstance(value, Object) and value.type == object_types.MODEL:
         submodules.note_trained(frame, value)
-        return replace(value, place=Place.DEVICE)
+        return replace(value, place=accelerator(frame))
     if isinstance(value, Choice):
-        return join_all(_prepared(frame, option, framework) for option in value.options)
+        return join_all(prepared(frame, option, framework) for option in value.options)
     if isinstance(value, Unknown):
         submodules.note_trained(frame, value)
     return value
 
 
-def _prepare(frame: Frame, given: Given, framework: Framework) -> Value:
-    values = [_prepared(frame, value, framework) for value in given.positional]
+def listed(value: Value) -> list[Value]:
+    """The values in a list or a tuple, else the value itself."""
+    if isinstance(value, Tuple):
+        return list(value.items)
+    if isinstance(value, Listing):
+        return list(options(value.item))
+    return [value]
+
+
+def take_loader(frame: Frame, value: Value, framework: Framework, *, training: bool) -> None:
+    """Note that a framework iterates a loader, and moves its batches."""
+    for option in options(value):
+        if isinstance(option, Object) and option.type == object_types.LOADER and isinstance(option.fact, Loader):
+            option.fact.prepared_by = option.fact.prepared_by or framework
+            frame.run.framework_loaders.append((option.fact, training))
+
+
+def prepare(frame: Frame, given: Given, framework: Framework) -> Value:
+    values = [prepared(frame, value, framework) for value in given.positional]
     if not values:
         return UNKNOWN
     if not given.complete:
@@ -213,12 +249,16 @@ def _prepare(frame: Frame, given: Given, framework: Framework) -> Value:
 def accelerator_method(frame: Frame, receiver: Object, name: str, given: Given, node: code.Call | None) -> Value:
     """A method of an Accelerator: what it prepares moves to the device and is sharded."""
     if name in ("prepare", "prepare_model", "prepare_data_loader", "prepare_optimizer", "prepare_scheduler"):
-        return _prepare(frame, given, Framework.ACCELERATE)
+        return prepare(frame, given, Framework.ACCELERATE)
     if name in library.FRAMEWORK_COLLECTIVES["accelerate.Accelerator"]:
         records.record_call(frame, f"accelerate.Accelerator.{name}", given, node, receiver)
     if name == "backward":
         steps.mark_backward(frame, node)
         return NONE
+    if name == "skip_first_batches":
+        return given.positional[0] if given.positional else UNKNOWN
+    if name == "get_tracker":
+        return Object(object_types.TRACKER, origin="accelerate.tracking.GeneralTracker")
     if name == "print":
         records.record_report(frame, ReportKind.PRINT, "accelerate.Accelerator.print", given, node, rank_aware=True)
         return NONE
@@ -233,7 +273,7 @@ def accelerator_method(frame: Frame, receiver: Object, name: str, given: Given, 
         return (
             given.positional[0]
             if given.positional and name == "unwrap_model"
-            else Tensor(Place.DEVICE, number=True)
+            else Tensor(accelerator(frame), number=True)
             if name == "clip_grad_norm_"
             else OBJECT
         )
@@ -249,213 +289,6 @@ def accelerator_method(frame: Frame, receiver: Object, name: str, given: Given, 
     if name == "load_state":
         frame.run.entry.resumes = True
     return UNKNOWN if name == "get_state_dict" else OBJECT
-
-
-# ----------------------------------------------------------------------------------------------- Fabric, Lightning
-
-
-def make_fabric(frame: Frame, given: Given, node: code.Call | None) -> Value:
-    """`Fabric(…)`."""
-    _own(frame, Framework.FABRIC)
-    return Object(object_types.FABRIC)
-
-
-def fabric_method(frame: Frame, receiver: Object, name: str, given: Given, node: code.Call | None) -> Value:
-    """A method of a Fabric."""
-    if name in ("setup", "setup_module", "setup_optimizers", "setup_dataloaders"):
-        return _prepare(frame, given, Framework.FABRIC)
-    if name in library.FRAMEWORK_COLLECTIVES["lightning.Fabric"]:
-        records.record_call(frame, f"lightning.Fabric.{name}", given, node, receiver)
-    if name == "backward":
-        steps.mark_backward(frame, node)
-        return NONE
-    if name == "print":
-        records.record_report(frame, ReportKind.PRINT, "lightning.Fabric.print", given, node, rank_aware=True)
-        return NONE
-    if name in ("log", "log_dict"):
-        records.record_report(frame, ReportKind.TRACKER, f"lightning.Fabric.{name}", given, node, rank_aware=True)
-        return NONE
-    if name in ("all_reduce", "all_gather", "to_device"):
-        first = given.positional[0] if given.positional else UNKNOWN
-        return replace(first, place=Place.DEVICE) if isinstance(first, Tensor) else first
-    if name == "save":
-        records.record_call(frame, "lightning.Fabric.save", given, node, receiver)
-    if name == "no_backward_sync":
-        frame.run.entry.disables_sync = True
-        return Object(object_types.NO_SYNC)
-    if name == "autocast":
-        return Object(object_types.AUTOCAST, origin="on")
-    return OBJECT
-
-
-_LIGHTNING_STEPS = (
-    "training_step",
-    "on_train_batch_start",
-    "on_train_batch_end",
-    "on_before_optimizer_step",
-    "on_before_backward",
-    "on_after_backward",
-    "on_before_zero_grad",
-    "optimizer_step",
-    "training_step_end",
-    "lr_scheduler_step",
-    "configure_gradient_clipping",
-)
-_LIGHTNING_EVALUATION = (
-    "validation_step",
-    "test_step",
-    "predict_step",
-    "on_validation_batch_end",
-    "on_test_batch_end",
-    "validation_step_end",
-)
-_LIGHTNING_ONCE = ("setup", "configure_optimizers", "on_fit_start", "on_train_start", "prepare_data", "configure_model")
-_LIGHTNING_EPOCHS = (
-    "on_train_epoch_start",
-    "on_train_epoch_end",
-    "on_validation_epoch_start",
-    "on_validation_epoch_end",
-    "training_epoch_end",
-    "validation_epoch_end",
-    "on_save_checkpoint",
-)
-_LIGHTNING_LOADERS = ("train_dataloader", "val_dataloader", "test_dataloader", "predict_dataloader")
-
-
-def make_lightning_trainer(frame: Frame, given: Given, node: code.Call | None) -> Value:
-    """`Trainer(…)` of Lightning."""
-    _own(frame, Framework.LIGHTNING)
-    _note_processes(frame, given)
-    for callback in _listed(given.keywords.get("callbacks", UNKNOWN)):
-        if isinstance(callback, Instance):
-            run_lightning_object(frame, callback)
-    return Object(object_types.LIGHTNING_TRAINER)
-
-
-_SEVERAL_PROCESSES = ("ddp", "fsdp", "deepspeed", "hpu_parallel", "horovod", "bagua")
-"""How the names of Lightning's strategies begin that start a process for each device."""
-
-
-def _note_processes(frame: Frame, given: Given) -> None:
-    """Learn from the strategy and the number of devices of a Trainer whether it starts several processes."""
-    one_device = _count(given, "devices", "gpus") == 1 and _count(given, "num_nodes") in (None, 1)
-    names = [_constant(given, name) for name in ("strategy", "accelerator", "distributed_backend")]
-    several = any((_count(given, name) or 0) > 1 for name in ("devices", "gpus", "num_nodes"))
-    in_one_process = "dp" in names
-    by_name = any(isinstance(name, str) and name.startswith(_SEVERAL_PROCESSES) for name in names)
-    if (by_name or several) and not one_device and not in_one_process:
-        frame.run.entry.distributed = Known.YES
-        frame.run.entry.data_parallel = Known.YES
-
-
-def _constant(given: Given, name: str) -> object:
-    value = given.keywords.get(name)
-    return value.value if isinstance(value, Const) else None
-
-
-def _count(given: Given, *names: str) -> int | None:
-    """How many devices or hosts an argument asks for: a number, or a list of devices; None where it does not tell."""
-    for name in names:
-        value = given.keywords.get(name)
-        if isinstance(value, Tuple):
-            return len(value.items)
-        if isinstance(value, Const) and isinstance(value.value, int) and not isinstance(value.value, bool):
-            return value.value
-    return None
-
-
-def _listed(value: Value) -> list[Value]:
-    if isinstance(value, Tuple):
-        return list(value.items)
-    if isinstance(value, Listing):
-        return list(options(value.item))
-    return [value]
-
-
-def lightning_trainer_method(frame: Frame, receiver: Object, name: str, given: Given, node: code.Call | None) -> Value:
-    """A method of a Lightning Trainer: `fit` runs the hooks of the module and iterates the loaders."""
-    if name in ("fit", "validate", "test"):
-        frame.run.entry.trains = frame.run.entry.trains or name == "fit"
-        for value in given.all():
-            for option in _listed(value):
-                if isinstance(option, Instance):
-                    run_lightning_object(frame, option)
-                elif isinstance(option, Object) and option.type == object_types.LOADER:
-                    _take_loader(frame, option, training=name == "fit" and value is not given.get("val_dataloaders", 2))
-    if name == "save_checkpoint":
-        records.record_call(frame, "pytorch_lightning.Trainer.save_checkpoint", given, node, receiver)
-    return OBJECT
-
-
-def run_lightning_object(frame: Frame, instance: Instance) -> None:
-    """Run the hooks of a LightningModule, a data module or a callback as often as the Trainer does."""
-    if id(instance) in frame.run.driven_objects:
-        return
-    frame.run.driven_objects.add(id(instance))
-    _own(frame, Framework.LIGHTNING)
-    instance.place = Place.DEVICE
-    outer, frame.where = frame.where, replace(frame.where, loops=(), guards=())
-    for name in (*_LIGHTNING_ONCE, *_LIGHTNING_LOADERS):
-        member = classes.find_member(instance.cls, name)
-        if isinstance(member, Function):
-            result = functions.call_unbound(frame, member, receiver=instance)
-            if name in _LIGHTNING_LOADERS:
-                for loader in _listed(result):
-                    _take_loader(frame, loader, training=name == "train_dataloader")
-    frame.where = outer
-    callback = not classes.is_module_class(instance.cls)
-    if not callback:
-        submodules.note_trained(frame, instance, steps=("training_step",))
-    roles = ((Role.STEP, _LIGHTNING_STEPS), (Role.EVALUATION, _LIGHTNING_EVALUATION), (Role.EPOCH, _LIGHTNING_EPOCHS))
-    for role, hooks in roles:
-        for name in hooks:
-            member = classes.find_member(instance.cls, name)
-            if isinstance(member, Function):
-                run_as(frame, role, Bound(member, instance), _hook_arguments(name, callback=callback))
-
-
-def _hook_arguments(name: str, *, callback: bool) -> list[Value]:
-    """What the Trainer passes to a hook that gets a batch, or what a step made of one; nothing is known of others."""
-    batch = Tensor(Place.DEVICE, container=True)
-    if name in ("training_step", "validation_step", "test_step", "predict_step"):
-        return [] if callback else [batch, NUMBER]
-    owner: list[Value] = [Object(object_types.LIGHTNING_TRAINER), Object(object_types.MODEL, place=Place.DEVICE)]
-    if name.endswith("_batch_end"):
-        return [*(owner if callback else ()), batch, batch, NUMBER]
-    if name.endswith("_batch_start"):
-        return [*(owner if callback else ()), batch, NUMBER]
-    return []
-
-
-def _take_loader(frame: Frame, value: Value, *, training: bool) -> None:
-    for option in options(value):
-        if isinstance(option, Object) and option.type == object_types.LOADER and isinstance(option.fact, Loader):
-            option.fact.prepared_by = Framework.LIGHTNING
-            frame.run.framework_loaders.append((option.fact, training))
-
-
-def lightning_method(frame: Frame, receiver: Instance, name: str, given: Given, node: code.Call | None) -> Value | None:
-    """Methods that a LightningModule inherits; None for those it shares with every module."""
-    if name in ("log", "log_dict"):
-        records.record_report(
-            frame, ReportKind.TRACKER, f"pytorch_lightning.LightningModule.{name}", given, node, rank_aware=True
-        )
-        return NONE
-    if name == "print":
-        records.record_report(
-            frame, ReportKind.PRINT, "pytorch_lightning.LightningModule.print", given, node, rank_aware=True
-        )
-        return NONE
-    if name == "manual_backward":
-        steps.mark_backward(frame, node)
-        return NONE
-    if name == "optimizers":
-        return Object(object_types.OPTIMIZER)
-    if name in ("save_hyperparameters", "lr_schedulers", "toggle_optimizer", "untoggle_optimizer"):
-        return OBJECT
-    if name == "all_gather":
-        return given.positional[0] if given.positional else UNKNOWN
-    return None
 
 
 # ------------------------------------------------------------------------------------------------ Hugging Face, DS
@@ -475,45 +308,115 @@ def use_hf_trainer(
     name: str = "transformers.Trainer",
 ) -> None:
     """What a Trainer is given is used per item, per batch and per step."""
-    _own(frame, Framework.HF_TRAINER)
+    own(frame, Framework.HF_TRAINER)
     frame.run.entry.trains = True
     _record_trainer(frame, given, trainer, node, name)
-    for keyword in ("train_dataset", "eval_dataset"):
-        if keyword in given.keywords:
-            run_dataset(frame, given.keywords[keyword], None)
-    collate = given.keywords.get("data_collator")
+    for keyword, position in (("train_dataset", 3), ("eval_dataset", 4)):
+        dataset = given.get(keyword, position)
+        if dataset is not None:
+            run_dataset(frame, dataset, None)
+    collate = given.get("data_collator", 2)
     if collate is not None:
         run_per_item(frame, [collate], Role.COLLATE)
     model = given.get("model", 0)
     submodules.note_trained(frame, UNKNOWN if model is None else model)
     if isinstance(model, Instance):
-        model.place = Place.DEVICE
+        model.place = accelerator(frame)
         forward = classes.find_member(model.cls, "forward")
         if isinstance(forward, Function):
             run_as(frame, Role.STEP, Bound(forward, model), [])
     if trainer is not None:
-        for name, role in (
-            ("compute_loss", Role.STEP),
-            ("training_step", Role.STEP),
-            ("prediction_step", Role.EVALUATION),
-            ("get_train_dataloader", Role.FUNCTION),
-        ):
+        _run_trainer_methods(frame, trainer)
+    _run_given_functions(frame, given)
+    for callback in listed(given.keywords.get("callbacks", UNKNOWN)):
+        run_trainer_callback(frame, callback)
+
+
+TRAINER_METHODS: Mapping[Role, tuple[str, ...]] = {
+    Role.STEP: ("compute_loss", "training_step", "_prepare_inputs"),
+    Role.EVALUATION: ("prediction_step",),
+    Role.EPOCH: (
+        "evaluate",
+        "predict",
+        "evaluation_loop",
+        "prediction_loop",
+        "save_model",
+        "_save_checkpoint",
+    ),
+    Role.FUNCTION: (
+        *("get_train_dataloader", "get_eval_dataloader", "get_test_dataloader", "create_optimizer"),
+        *("create_scheduler", "create_optimizer_and_scheduler"),
+    ),
+}
+"""How often the Trainer of transformers calls the methods that a subclass overrides."""
+TRAINER_LOG = "log"
+"""The method that it calls every `logging_steps`."""
+CALLBACK_METHODS: Mapping[Role, tuple[str, ...]] = {
+    Role.STEP: ("on_step_begin", "on_step_end", "on_substep_end", "on_pre_optimizer_step", "on_optimizer_step"),
+    Role.EVALUATION: ("on_prediction_step",),
+    Role.EPOCH: ("on_epoch_begin", "on_epoch_end", "on_evaluate", "on_predict", "on_save"),
+    Role.FUNCTION: ("on_init_end", "on_train_begin", "on_train_end"),
+}
+"""How often it calls the methods of a callback; `on_log` is called every `logging_steps`."""
+_AT_LOGGING = Standing(GuardKind.INTERVAL, "state.global_step % args.logging_steps == 0", 0)
+
+
+def _run_trainer_methods(frame: Frame, trainer: Instance) -> None:
+    """Run what a subclass of the Trainer overrides."""
+    place = accelerator(frame)
+    batch: list[Value] = [Object(object_types.MODEL, place=place), Tensor(place, container=True)]
+    inputs: list[Value] = [Tensor(Place.HOST, container=True)]
+    for role, names in TRAINER_METHODS.items():
+        for name in names:
             member = classes.find_member(trainer.cls, name)
             if isinstance(member, Function):
-                run_as(
-                    frame,
-                    role,
-                    Bound(member, trainer),
-                    [Object(object_types.MODEL, place=Place.DEVICE), Tensor(Place.DEVICE, container=True)]
-                    if role is not Role.FUNCTION
-                    else [],
-                )
-    for callback in _listed(given.keywords.get("callbacks", UNKNOWN)):
-        if isinstance(callback, Instance):
-            for name in ("on_step_end", "on_step_begin", "on_substep_end", "on_log"):
-                member = classes.find_member(callback.cls, name)
-                if isinstance(member, Function):
-                    run_as(frame, Role.STEP, Bound(member, callback), [])
+                arguments = inputs if name == "_prepare_inputs" else batch if role in _GIVEN_BATCHES else []
+                result = run_as(frame, role, Bound(member, trainer), arguments)
+                if name.endswith("_dataloader"):
+                    take_loader(frame, result, Framework.HF_TRAINER, training=name == "get_train_dataloader")
+    log = classes.find_member(trainer.cls, TRAINER_LOG)
+    if isinstance(log, Function):
+        run_as(frame, Role.STEP, Bound(log, trainer), [], guards=(_AT_LOGGING,))
+
+
+_GIVEN_BATCHES = (Role.STEP, Role.EVALUATION)
+
+
+def _run_given_functions(frame: Frame, given: Given) -> None:
+    """Run the functions that a Trainer is given: for the loss and for rewards at each step, for metrics at each
+    evaluation."""
+    place = accelerator(frame)
+    loss = given.keywords.get("compute_loss_func", UNKNOWN)
+    for value in listed(loss):
+        if isinstance(value, Function | Bound):
+            run_as(frame, Role.STEP, value, [Tensor(place, container=True, keeps_graph=True), Tensor(place)])
+    for value in listed(given.keywords.get("reward_funcs", UNKNOWN)):
+        if isinstance(value, Function | Bound):
+            run_as(frame, Role.STEP, value, [])
+    for name, role in (("compute_metrics", Role.EPOCH), ("preprocess_logits_for_metrics", Role.EVALUATION)):
+        value = given.keywords.get(name, UNKNOWN)
+        if isinstance(value, Function | Bound):
+            run_as(frame, role, value, [Tensor(place), Tensor(place)] if role is Role.EVALUATION else [])
+
+
+def run_trainer_callback(frame: Frame, callback: Value) -> None:
+    """Run the methods of a callback as often as the Trainer of transformers does; a class stands for its object."""
+    made = construction.instantiate(frame, callback, Given([]), None) if isinstance(callback, Class) else callback
+    if not isinstance(made, Instance) or id(made) in frame.run.driven_objects:
+        return
+    frame.run.driven_objects.add(id(made))
+    named: dict[str, Value] = {
+        "model": Object(object_types.MODEL, place=accelerator(frame)),
+        "optimizer": Object(object_types.OPTIMIZER),
+    }
+    for role, names in CALLBACK_METHODS.items():
+        for name in names:
+            member = classes.find_member(made.cls, name)
+            if isinstance(member, Function):
+                run_as(frame, role, Bound(member, made), [], named=named)
+    log = classes.find_member(made.cls, "on_log")
+    if isinstance(log, Function):
+        run_as(frame, Role.STEP, Bound(log, made), [], guards=(_AT_LOGGING,), named=named)
 
 
 def _record_trainer(frame: Frame, given: Given, trainer: Instance | None, node: code.Call | None, name: str) -> None:
@@ -541,14 +444,22 @@ def hf_trainer_method(frame: Frame, receiver: Value, name: str, given: Given, no
     if name == "train":
         frame.run.entry.trains = True
         records.record_call(frame, "transformers.Trainer.train", given, node, receiver)
+    if name == "add_callback":
+        for callback in given.positional[:1]:
+            run_trainer_callback(frame, callback)
+    if name == "log":
+        records.record_report(frame, ReportKind.TRACKER, "transformers.Trainer.log", given, node, rank_aware=True)
     if name in ("compute_loss", "training_step"):
-        return Tensor(Place.DEVICE, keeps_graph=True, number=True)
+        place = accelerator(frame)
+        loss = Tensor(place, keeps_graph=True, number=True)
+        outputs = Tensor(place, keeps_graph=True, container=True)
+        return Tuple((loss, outputs)) if given.get("return_outputs", 2) == Const(True) else loss
     return UNKNOWN if name in ("evaluate", "predict") else OBJECT
 
 
 def initialize_deepspeed(frame: Frame, given: Given, node: code.Call | None) -> Value:
     """`deepspeed.initialize(…)`: an engine, an optimizer, a loader, a scheduler."""
-    _own(frame, Framework.DEEPSPEED)
+    own(frame, Framework.DEEPSPEED)
     frame.run.entry.distributed = Known.YES
     frame.run.entry.data_parallel = Known.YES
     model = given.keywords.get("model") or (given.positional[1] if len(given.positional) > 1 else UNKNOWN)
@@ -573,6 +484,15 @@ def deepspeed_method(frame: Frame, receiver: Object, name: str, given: Given, no
     if name == "step":
         steps.mark_update(frame, node)
         return NONE
+    if name == "train_batch":
+        steps.mark_backward(frame, node)
+        steps.mark_update(frame, node)
+        return Tensor(Place.DEVICE, number=True)
+    if name == "is_gradient_accumulation_boundary":
+        return Test((GuardKind.ACCUMULATION,), (), "engine.is_gradient_accumulation_boundary()")
+    if name == "no_sync":
+        frame.run.entry.disables_sync = True
+        return Object(object_types.NO_SYNC)
     if name in ("train", "eval"):
         return receiver
     if name == "forward":
@@ -585,19 +505,3 @@ def deepspeed_method(frame: Frame, receiver: Object, name: str, given: Given, no
     if name == "load_checkpoint":
         frame.run.entry.resumes = True
     return UNKNOWN if name == "module_state_dict" else OBJECT
-
-
-def make_ignite_engine(frame: Frame, given: Given, node: code.Call | None) -> Value:
-    """`Engine(process)` of ignite, which runs `process` once a step."""
-    _own(frame, Framework.IGNITE)
-    for value in given.positional[:1]:
-        if isinstance(value, Function | Bound):
-            frame.run.entry.trains = True
-            evaluation = "eval" in (value.qualname if isinstance(value, Function) else value.function.qualname).lower()
-            run_as(
-                frame,
-                Role.EVALUATION if evaluation else Role.STEP,
-                value,
-                [Object(object_types.IGNITE_ENGINE), Tensor(Place.HOST, container=True)],
-            )
-    return Object(object_types.IGNITE_ENGINE)

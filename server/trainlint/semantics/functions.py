@@ -15,9 +15,11 @@ from trainlint.semantics.values import (
     Function,
     Generated,
     Instance,
+    Method,
     Object,
     Partial,
     Reference,
+    Test,
     Unknown,
     Value,
     is_reference,
@@ -141,7 +143,7 @@ def _enter(frame: Frame, function: Function, node: code.Call | None) -> Where:
             isinstance(decorator, Object) and decorator.type == object_types.CACHE
         ):
             added.append(Standing(GuardKind.FIRST, "a cached function", len(where.loops)))
-        elif isinstance(decorator, Reference | Function) and naming.MAIN_PROCESS.search(_name_of(decorator)):
+        elif _leaves_one_rank(decorator):
             added.append(Standing(GuardKind.RANK, _name_of(decorator), len(where.loops)))
         if is_reference(decorator, "torch.compile") or (
             isinstance(decorator, Object) and decorator.origin == "torch.compile"
@@ -158,8 +160,19 @@ _UNTRACED = ("torch.compiler.disable", "torch._dynamo.disable", "torch._dynamo.d
 """Decorators that keep a function out of what `torch.compile` traces."""
 
 
-def _name_of(value: Reference | Function) -> str:
-    return value.name if isinstance(value, Reference) else value.qualname
+def _leaves_one_rank(decorator: Value) -> bool:
+    """Whether a decorator runs its function on one rank only, by what it is called."""
+    if isinstance(decorator, Test):
+        return GuardKind.RANK in decorator.positive
+    return bool(naming.MAIN_PROCESS.search(_name_of(decorator)))
+
+
+def _name_of(value: Value) -> str:
+    if isinstance(value, Object):
+        return value.origin
+    if isinstance(value, Reference | Method):
+        return value.name
+    return value.qualname if isinstance(value, Function) else value.text if isinstance(value, Test) else ""
 
 
 def _frame_for(frame: Frame, function: Function, bound: dict[str, Value], where: Where) -> Frame:

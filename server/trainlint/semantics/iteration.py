@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from trainlint.semantics import classes, functions, object_types, tensors
 from trainlint.semantics.arguments import Given
+from trainlint.semantics.duties import Duty
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import Loader
 from trainlint.semantics.state import Frame
@@ -128,6 +129,9 @@ def item_of_object(frame: Frame, value: Object) -> Value:
         return NUMBER
     if value.type in (object_types.COMPUTED, object_types.GENERATED_TEXT):
         return value
+    if value.type == object_types.OPTIMIZER:
+        # what returns one optimizer returns a list of them where there are several
+        return value
     if value.type == object_types.MODEL:
         return replace(value, proved=False)
     if value.type == object_types.HF_DATASET:
@@ -141,7 +145,7 @@ def _batch(loader: Object) -> Value:
     """One batch of a loader: a collection of host tensors, until it is moved."""
     fact = loader.fact if isinstance(loader.fact, Loader) else None
     pinned = fact is not None and fact.arguments.constant("pin_memory") is True
-    prepared = fact is not None and fact.prepared_by is not None
+    prepared = fact is not None and fact.spared(Duty.MOVE_BATCHES)
     place = Place.DEVICE if prepared or loader.place is Place.DEVICE else Place.HOST
     proved = loader.proved or place is Place.DEVICE
     return Tensor(place=place, proved=proved, loader=fact, pinned=pinned, container=True)

@@ -31,6 +31,11 @@ _ALIASES: tuple[tuple[str, str], ...] = (
     ("torch.utils.tensorboard.writer.", "torch.utils.tensorboard."),
     ("tensorboardX.", "torch.utils.tensorboard."),
     ("tensorboard_logger.", "torch.utils.tensorboard.logger."),
+    ("ray.air.config.ScalingConfig", "ray.train.ScalingConfig"),
+    ("ray.air.ScalingConfig", "ray.train.ScalingConfig"),
+    ("ray.air.session.", "ray.train."),
+    ("ignite.engine.engine.", "ignite.engine."),
+    ("ignite.engine.events.", "ignite.engine."),
     ("lightning.pytorch.", "pytorch_lightning."),
     ("lightning.fabric.Fabric", "lightning.Fabric"),
     ("lightning_fabric.", "lightning."),
@@ -40,9 +45,15 @@ _ALIASES: tuple[tuple[str, str], ...] = (
     ("lightning.Callback", "pytorch_lightning.Callback"),
     ("lightning.seed_everything", "pytorch_lightning.seed_everything"),
     ("pytorch_lightning.core.", "pytorch_lightning."),
+    ("pytorch_lightning.callbacks.callback.", "pytorch_lightning."),
+    ("pytorch_lightning.callbacks.Callback", "pytorch_lightning.Callback"),
+    ("pytorch_lightning.utilities.cli.", "pytorch_lightning.cli."),
     ("pytorch_lightning.trainer.Trainer", "pytorch_lightning.Trainer"),
     ("pytorch_lightning.trainer.trainer.Trainer", "pytorch_lightning.Trainer"),
     ("accelerate.accelerator.", "accelerate."),
+    ("accelerate.state.", "accelerate."),
+    ("deepspeed.comm.comm.", "torch.distributed."),
+    ("deepspeed.comm.", "torch.distributed."),
     ("torch.distributed.distributed_c10d.", "torch.distributed."),
     ("torch.distributed.fsdp.fully_sharded_data_parallel.", "torch.distributed.fsdp."),
     ("torch.distributed._composable.fsdp.", "torch.distributed.fsdp."),
@@ -53,6 +64,7 @@ _ALIASES: tuple[tuple[str, str], ...] = (
     ("tqdm.autonotebook.", "tqdm."),
     ("autograd.variable.Variable", "torch.autograd.Variable"),
     ("transformers.trainer.", "transformers."),
+    ("transformers.trainer_callback.", "transformers."),
     ("transformers.training_args.", "transformers."),
     ("transformers.optimization.", "transformers."),
 )
@@ -124,6 +136,12 @@ MODULE_BASES = {
     "torch_geometric.nn.MessagePassing",
     "torch_geometric.nn.conv.MessagePassing",
 }
+ALL_PARAMETERS_RUN = re.compile(
+    r"^transformers\.(\w+\.)*(\w+For(SequenceClassification|TokenClassification|QuestionAnswering|MaskedLM"
+    r"|MultipleChoice|ImageClassification)|GPT2LMHeadModel|(GPTNeoX|Llama|Mistral|Qwen2|Qwen3|Gemma2?|Phi3?|Bloom)ForCausalLM)"
+    r"\.(from_pretrained|from_config)$"
+)
+"""Models of transformers whose forward uses all parameters: no mixtures of experts, no layers that are dropped."""
 LIGHTNING_MODULE = "pytorch_lightning.LightningModule"
 DATASET_BASES = {
     "torch.utils.data.Dataset",
@@ -131,7 +149,15 @@ DATASET_BASES = {
     "torch.utils.data.IterDataPipe",
     "torch.utils.data.MapDataPipe",
 }
+LIGHTNING_STRATEGIES = re.compile(
+    r"^(pytorch_lightning|lightning(\.fabric)?|ray\.train\.lightning)\.(strategies\.|plugins\.|overrides\.)?(\w+\.)*\w*(Strategy|DDPPlugin)$"
+)
+"""Strategies of Lightning and Fabric, as classes; what Lightning 1 called plugins among them."""
+LIGHTNING_PROFILERS = re.compile(r"^pytorch_lightning\.profilers?\.(\w+\.)*\w+Profiler$")
+IGNITE_EVENT = "ignite.engine.Events."
+"""How the names of the events of an engine begin."""
 HF_TRAINERS = re.compile(r"^(transformers|trl|sentence_transformers|setfit|optimum\.\w+)\.(\w*\.)*\w*Trainer$")
+HF_CALLBACK = "transformers.TrainerCallback"
 HF_ARGUMENTS = re.compile(
     r"^(transformers|trl)\.(\w*\.)*(\w*TrainingArguments|SFTConfig|DPOConfig|GRPOConfig|RewardConfig|PPOConfig|ORPOConfig|KTOConfig)$"
 )
@@ -299,6 +325,8 @@ RECORDED_PREFIXES = (
     "pytorch_lightning.plugins",
     "pytorch_lightning.Trainer",
     "lightning.Fabric",
+    "lightning.fabric.strategies",
+    "ray.train.lightning.",
 )
 
 FACTORIES = {
@@ -908,6 +936,15 @@ CONTRIBUTIONS: dict[str, tuple[str, int]] = {
     "accelerate.Accelerator.gather_for_metrics": ("input_data", 0),
     "accelerate.Accelerator.reduce": ("tensor", 0),
     "accelerate.Accelerator.wait_for_everyone": ("", 0),
+    "lightning.Fabric.all_gather": ("data", 0),
+    "lightning.Fabric.all_reduce": ("data", 0),
+    "lightning.Fabric.barrier": ("", 0),
+    "ignite.distributed.all_reduce": ("tensor", 0),
+    "ignite.distributed.barrier": ("", 0),
+    "ray.train.report": ("", 0),
+    "pytorch_lightning.LightningModule.all_gather": ("data", 0),
+    "pytorch_lightning.Strategy.reduce": ("tensor", 0),
+    "pytorch_lightning.Strategy.barrier": ("", 0),
 }
 """What each rank contributes to a collective: the parameter's name and position; no name where it is a barrier."""
 CUDA_TENSOR = re.compile(r"^torch\.cuda\.(Float|Long|Int|Half|Double|Bool|Byte|Short|BFloat16)?Tensor$")

@@ -24,7 +24,9 @@ from trainlint.semantics import (
     entry_facts,
     frameworks,
     functions,
+    ignite,
     library,
+    lightning,
     module_runs,
     names,
     naming,
@@ -100,7 +102,7 @@ _WORTH_WALKING = frozenset(
         "training_step",
     ]
 )
-_FRAMEWORK_CLASSES = frozenset({"LightningModule", "Trainer", "LightningDataModule", "Callback"})
+_FRAMEWORK_CLASSES = frozenset({"LightningModule", "Trainer", "LightningDataModule", "Callback", "TrainerCallback"})
 _DISTRIBUTES = frozenset(
     [
         "init_process_group",
@@ -375,6 +377,7 @@ class Linker:
         module.is_main = True
         module.started = True
         module_runs.run_module(run, module)
+        ignite.run_rest(_module_frame(run, module))
         return run
 
     def _new_run(self, path: Path, entry: Entry) -> Run:
@@ -463,6 +466,7 @@ class Linker:
             return
         is_static = any(is_reference(decorator, "staticmethod") for decorator in function.decorators)
         functions.call_unbound(frame, function, receiver=None if is_static else receiver)
+        ignite.run_rest(frame)
 
     def _role(self, run: Run, module: ModuleState, index: int, function: Function) -> Role | None:
         """In which role to walk a function that nothing calls; None to leave it."""
@@ -507,26 +511,30 @@ class Linker:
     def _run_framework_object(self, frame: Frame, receiver: Instance) -> bool:
         """Run the hooks of a class that a framework drives; whether it is one."""
         bases = classes.library_bases(receiver.cls)
-        if bases & {
-            library.LIGHTNING_MODULE,
-            "pytorch_lightning.LightningDataModule",
-            "pytorch_lightning.Callback",
-            "pytorch_lightning.callbacks.Callback",
-        }:
+        if lightning.is_driven(bases):
             frame.run.entry.trains = True
-            frameworks.run_lightning_object(frame, receiver)
+            lightning.run_object(frame, receiver)
             return True
         if any(library.HF_TRAINERS.match(base) for base in bases) and id(receiver) not in frame.run.driven_objects:
             frame.run.driven_objects.add(id(receiver))
             frameworks.use_hf_trainer(frame, Given([]), receiver)
+        if library.HF_CALLBACK in bases:
+            frame.run.entry.trains = True
+            frameworks.own(frame, Framework.HF_TRAINER)
+            frameworks.run_trainer_callback(frame, receiver)
+            return True
         return False
+
+
+def _module_frame(run: Run, module: ModuleState) -> Frame:
+    """A frame for what runs outside of any function of a module."""
+    return Frame(run, module, Where(Root(Role.PROGRAM)), 0, "", module.variables)
 
 
 def _is_framework_class(owner: Class) -> bool:
     bases = classes.library_bases(owner)
-    return bool(
-        bases & {library.LIGHTNING_MODULE, "pytorch_lightning.LightningDataModule", "pytorch_lightning.Callback"}
-    ) or any(library.HF_TRAINERS.match(base) for base in bases)
+    of_transformers = library.HF_CALLBACK in bases or any(library.HF_TRAINERS.match(base) for base in bases)
+    return of_transformers or lightning.is_driven(bases)
 
 
 def _derives(cls: Class, owner: Class, depth: int = 0) -> bool:
@@ -599,10 +607,14 @@ class _Finisher:
         options = self.run.options
         if options.device in ("cuda", "cpu"):
             entry.cuda = Known.YES if options.device == "cuda" else Known.NO
-        entry.never_on_gpu = options.device == "cpu" or (
-            entry.cuda is not Known.YES
-            and entry.framework is Framework.PYTORCH
-            and self.run.training_places == {Place.HOST}
+        entry.never_on_gpu = (
+            options.device == "cpu"
+            or entry.stays_on_cpu
+            or (
+                entry.cuda is not Known.YES
+                and entry.framework is Framework.PYTORCH
+                and self.run.training_places == {Place.HOST}
+            )
         )
         entry.normalizes_batches = self._normalizes_batches()
         entry.names_convolutions = not self.run.mentions.isdisjoint(_CONVOLUTIONS)

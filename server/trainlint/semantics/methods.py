@@ -14,12 +14,15 @@ from trainlint.semantics import (
     expressions,
     frameworks,
     functions,
+    ignite,
     iteration,
     library,
+    lightning,
     loaders,
     models,
     naming,
     object_types,
+    ray_train,
     records,
     steps,
     tensors,
@@ -84,6 +87,10 @@ def call_method(frame: Frame, receiver: Value, name: str, given: Given, node: co
 def _object_method(frame: Frame, receiver: Object, name: str, given: Given, node: code.Call | None) -> Value:
     if receiver.type not in _NEVER_WAITING:
         frame.run.note_possible_wait()
+    if lightning.is_module(receiver):
+        handled = lightning.module_method(frame, receiver, name, given, node)
+        if handled is not None:
+            return handled
     handler = _HANDLERS.get(receiver.type)
     if handler is not None:
         return handler(frame, receiver, name, given, node)
@@ -113,7 +120,7 @@ def _instance_method(frame: Frame, receiver: Instance, name: str, given: Given, 
     """A method that an object of the project's class has from a library base."""
     names = classes.library_bases(receiver.cls)
     if library.LIGHTNING_MODULE in names:
-        handled = frameworks.lightning_method(frame, receiver, name, given, node)
+        handled = lightning.module_method(frame, receiver, name, given, node)
         if handled is not None:
             return handled
     if classes.is_module_class(receiver.cls):
@@ -132,11 +139,10 @@ def _optimizer(frame: Frame, receiver: Object, name: str, given: Given, node: co
     if name not in ("step", "zero_grad", "state_dict") or not _only_queues(receiver):
         frame.run.note_possible_wait()
     if name == "step":
-        for value in given.positional[:1]:
-            if isinstance(value, Function | Bound):
-                calls.call(frame, value, Given([]), node)
+        closure = given.get("closure", 0)
+        loss = calls.call(frame, closure, Given([]), node) if isinstance(closure, Function | Bound) else UNKNOWN
         steps.mark_update(frame, node)
-        return UNKNOWN
+        return loss
     if name == "zero_grad":
         records.record_call(frame, "torch.optim.Optimizer.zero_grad", given, node, receiver)
         return OBJECT
@@ -454,13 +460,28 @@ _HANDLERS: dict[str, Handler] = {
     object_types.ACCELERATOR: lambda frame, receiver, name, given, node: frameworks.accelerator_method(
         frame, receiver, name, given, node
     ),
-    object_types.FABRIC: lambda frame, receiver, name, given, node: frameworks.fabric_method(
+    object_types.FABRIC: lambda frame, receiver, name, given, node: lightning.fabric_method(
         frame, receiver, name, given, node
     ),
     object_types.DEEPSPEED_ENGINE: lambda frame, receiver, name, given, node: frameworks.deepspeed_method(
         frame, receiver, name, given, node
     ),
-    object_types.LIGHTNING_TRAINER: lambda frame, receiver, name, given, node: frameworks.lightning_trainer_method(
+    object_types.LIGHTNING_TRAINER: lambda frame, receiver, name, given, node: lightning.trainer_method(
+        frame, receiver, name, given, node
+    ),
+    object_types.LIGHTNING_STRATEGY: lambda frame, receiver, name, given, node: lightning.strategy_method(
+        frame, receiver, name, given, node
+    ),
+    object_types.RAY_CONTEXT: lambda frame, receiver, name, given, node: ray_train.context_method(
+        frame, receiver, name, given, node
+    ),
+    object_types.RAY_SHARD: lambda frame, receiver, name, given, node: ray_train.shard_method(
+        frame, receiver, name, given, node
+    ),
+    object_types.IGNITE_ENGINE: lambda frame, receiver, name, given, node: ignite.engine_method(
+        frame, receiver, name, given, node
+    ),
+    object_types.IGNITE_PARALLEL: lambda frame, receiver, name, given, node: ignite.parallel_method(
         frame, receiver, name, given, node
     ),
     object_types.HF_TRAINER: lambda frame, receiver, name, given, node: frameworks.hf_trainer_method(

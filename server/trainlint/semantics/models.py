@@ -265,6 +265,9 @@ _SAME_MODEL = {
 
 def model_method(frame: Frame, receiver: Object, name: str, given: Given, node: code.Call | None) -> Value:
     """A method of a model whose code is not part of the project."""
+    if name in _REDUCES_WHEN_TOLD:
+        frame.run.entry.disables_sync = True
+        return OBJECT
     if name in _PLACING:
         moved = replace(receiver, place=_model_place(frame, receiver, name, given, node))
         assignment.rebind(frame, code.receiver_of(node), moved)
@@ -279,8 +282,15 @@ def model_method(frame: Frame, receiver: Object, name: str, given: Given, node: 
     return _module_protocol(frame, receiver, receiver.place, name, given, node)
 
 
+_REDUCES_WHEN_TOLD = ("set_requires_gradient_sync", "set_requires_all_reduce", "set_is_last_backward")
+"""Methods that `fully_shard` gives a model, by which a script says which backward passes reduce gradients."""
+
+
 def instance_method(frame: Frame, receiver: Instance, name: str, given: Given, node: code.Call | None) -> Value:
-    """A method that a model of the project's own has from `nn.Module`."""
+    """A method that a model of the project's own has from `nn.Module`, or from `fully_shard`."""
+    if name in _REDUCES_WHEN_TOLD:
+        frame.run.entry.disables_sync = True
+        return OBJECT
     if name in _PLACING:
         receiver.place = _model_place(frame, receiver, name, given, node)
         return receiver
@@ -298,9 +308,11 @@ def instance_method(frame: Frame, receiver: Instance, name: str, given: Given, n
 
 def wrapper_method(frame: Frame, receiver: Object, name: str, given: Given, node: code.Call | None) -> Value:
     """A method of a model wrapped for several devices; what the wrapper lacks is asked of the model inside."""
-    if name in ("no_sync", "join", "set_requires_gradient_sync"):
+    if name in ("no_sync", "join", *_REDUCES_WHEN_TOLD):
         frame.run.entry.disables_sync = True
         return Object(object_types.NO_SYNC)
+    if name == "clip_grad_norm_":
+        return Tensor(receiver.place, receiver.proved, number=True)
     if name in _PLACING:
         place = _model_place(frame, receiver, name, given, node)
         inner = receiver.inner

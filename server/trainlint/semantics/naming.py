@@ -60,7 +60,7 @@ RANK = Idiom(
 MAIN_PROCESS = Idiom(
     r"(is_?)?(main|master|primary|root|chief)_?(process|proc|rank|node|worker)|is_(main|master|root|primary|chief)$|is_global_zero"
     r"|is_rank_?(zero|0)|rank_?zero|is_local_master|is_first_rank|is_logger$|is_local_main|is_log_rank|is_world_process_zero"
-    r"|is_local_process_zero|should_log_rank|on_main",
+    r"|is_local_process_zero|should_log_rank|on_main|one_rank_only",
     re.IGNORECASE,
 )
 TOKENIZER = Idiom(

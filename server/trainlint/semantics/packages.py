@@ -15,11 +15,14 @@ from trainlint.semantics import (
     expressions,
     frameworks,
     functions,
+    ignite,
     library,
+    lightning,
     loaders,
     models,
     naming,
     object_types,
+    ray_train,
     records,
     steps,
     tensors,
@@ -77,7 +80,7 @@ def call_reference(frame: Frame, name: str, given: Given, node: code.Call | None
         records.record_call(frame, name, given, node)
     if name.endswith(_WAITING) or (not name.startswith(("torch.", "numpy.")) and "." in name):
         frame.run.note_wait()
-    exact = _EXACT.get(name)
+    exact = _EXACT.get(name) or ignite.FUNCTIONS.get(name) or ray_train.FUNCTIONS.get(name)
     if exact is not None:
         return exact(frame, given, node)
     return _maker(name)(frame, name, given, node)
@@ -455,11 +458,18 @@ _EXACT: dict[str, Call] = {
     "os.environ.setdefault": _environment_default,
     "os.putenv": _environment_set,
     "sys.exit": lambda frame, given, node: builtin_functions.exit(frame, given, node),
+    **dict.fromkeys(
+        ("accelerate.PartialState", "accelerate.AcceleratorState"),
+        lambda frame, given, node: Object(object_types.ACCELERATOR),
+    ),
     "accelerate.Accelerator": lambda frame, given, node: frameworks.make_accelerator(frame, given, node),
-    "lightning.Fabric": lambda frame, given, node: frameworks.make_fabric(frame, given, node),
-    "pytorch_lightning.Trainer": lambda frame, given, node: frameworks.make_lightning_trainer(frame, given, node),
+    "lightning.Fabric": lambda frame, given, node: lightning.make_fabric(frame, given, node),
+    "pytorch_lightning.Trainer": lambda frame, given, node: lightning.make_trainer(frame, given, node),
+    "pytorch_lightning.Trainer.from_argparse_args": lambda frame, given, node: lightning.make_trainer(
+        frame, given, node
+    ),
+    "pytorch_lightning.cli.LightningCLI": lambda frame, given, node: lightning.make_command_line(frame, given, node),
     "deepspeed.initialize": lambda frame, given, node: frameworks.initialize_deepspeed(frame, given, node),
-    "ignite.engine.Engine": lambda frame, given, node: frameworks.make_ignite_engine(frame, given, node),
     **{f"logging.{name}": _root_logger(name) for name in ("debug", "info", "warning", "error", "critical", "log")},
 }
 
@@ -547,8 +557,19 @@ def _hf_trainer(frame: Frame, name: str, given: Given, node: code.Call | None) -
     return frameworks.make_hf_trainer(frame, name, given, node)
 
 
+def _lightning_strategy(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
+    return Object(object_types.LIGHTNING_STRATEGY, origin=name)
+
+
+def _lightning_profiler(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
+    return Object(object_types.LIGHTNING_PROFILER, origin=name)
+
+
 def _hf_arguments(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
     records.record_call(frame, "transformers.TrainingArguments", given, node, Reference(name))
+    entry = frame.run.entry
+    if Const(True) in (given.keywords.get("use_cpu"), given.keywords.get("no_cuda")):
+        entry.stays_on_cpu = entry.cuda is not Known.YES
     return Option("config")
 
 
@@ -600,6 +621,9 @@ _KINDS: tuple[tuple[Callable[[str], Any], _Make], ...] = (
     (lambda name: any(pattern.match(name) for pattern, _ in library.TOKENIZER_FUNCTIONS), _tokenize),
     (library.TRACKER_FACTORIES.match, _make_tracker),
     (library.TRACKER_CALLS.match, _track),
+    (lambda name: name.startswith(library.IGNITE_EVENT), lambda frame, name, given, node: ignite.event(name, given)),
+    (library.LIGHTNING_STRATEGIES.match, _lightning_strategy),
+    (library.LIGHTNING_PROFILERS.match, _lightning_profiler),
     (library.HF_TRAINERS.match, _hf_trainer),
     (library.HF_ARGUMENTS.match, _hf_arguments),
     (library.COLLECTIVES.match, _collective),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainlint.semantics import code, expressions, frameworks, guards, library, object_types
 from trainlint.semantics.arguments import Given
-from trainlint.semantics.state import Frame
+from trainlint.semantics.state import Frame, Role, Where
 from trainlint.semantics.values import (
     ARRAY,
     NUMBER,
@@ -91,10 +91,11 @@ that calls that differ in nothing else count as one."""
 
 def _default(frame: Frame, function: Function, parameter: code.Parameter) -> Value:
     """A default is evaluated where the function was defined."""
-    home = Frame(frame.run, function.module, frame.where, function.row, function.qualname, {}, function.closure)
     assert parameter.default is not None
     if isinstance(parameter.default, code.Constant):
         return Const(parameter.default.value)
+    where = Where(frame.run.root(Role.PROGRAM))
+    home = Frame(frame.run, function.module, where, function.row, function.qualname, {}, function.closure)
     return expressions.evaluate(home, parameter.default)
 
 

@@ -16,6 +16,8 @@ from trainlint.semantics.context import Context as Context
 from trainlint.semantics.context import Entry as Entry
 from trainlint.semantics.context import Guard as Guard
 from trainlint.semantics.context import Site as Site
+from trainlint.semantics.context import is_spared
+from trainlint.semantics.duties import Duty
 from trainlint.semantics.immutable import immutable
 from trainlint.semantics.values import (
     NONE,
@@ -390,11 +392,17 @@ class Loader:
         forked = self.arguments.absent("multiprocessing_context") and isinstance(count, int) and count > 0
         return Known.YES if forked else Known.UNKNOWN
 
+    def spared(self, duty: Duty) -> bool:
+        """Whether the framework that was handed the loader does this for it."""
+        return is_spared(self.context.entry, self.prepared_by, duty)
+
     @property
     def feeds_cuda(self) -> Known:
         """Whether its batches are moved to a CUDA device."""
+        if self.prepared_by is not None and self.context.entry.stays_on_cpu:
+            return Known.NO
         moved = [transfer for transfer in self.transfers if transfer.target is Place.DEVICE]
-        if any(transfer.may_be_cuda for transfer in moved) or self.prepared_by is not None:
+        if any(transfer.may_be_cuda for transfer in moved) or self.spared(Duty.MOVE_BATCHES):
             return Known.YES
         if moved:
             return Known.NO

@@ -429,7 +429,7 @@ def record_report(
         names_rank=any(_mentions_rank(argument.value) for argument in node.arguments),
         stands_alone=frame.standing_alone == node.at,
     )
-    if name.startswith("pytorch_lightning."):
+    if kind is ReportKind.TRACKER and name.startswith("pytorch_lightning."):
         # Lightning keeps tensors that are logged on the device, and reads them when it logs
         return
     for argument, value in zip(node.arguments, given.all(), strict=False):

@@ -26,7 +26,7 @@ from trainlint.semantics.project import (
     SyncPoint,
     Transformation,
 )
-from trainlint.semantics.values import Class, Function, Instance, Value
+from trainlint.semantics.values import UNKNOWN, Class, Function, Instance, Value
 from trainlint.semantics.vocabulary import GradMode, GuardKind, Known, Place
 
 if TYPE_CHECKING:
@@ -100,6 +100,20 @@ class WrappedModel:
     site: Site
     called: bool = False
     with_gradients: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class EngineRun:
+    """An engine of Ignite: what it runs at each step, and what waits for its events."""
+
+    process: Value
+    evaluates: bool
+    output: Value = UNKNOWN
+    """What its process returned, which handlers read as `engine.state.output`."""
+    batch: Value = UNKNOWN
+    handlers: list[tuple[Any, Value, tuple[Value, ...]]] = field(default_factory=list)
+    """Occasions, each with the function that runs then and what it is passed after the engine."""
+    ran: bool = False
 
 
 @dataclass(eq=False, slots=True)
@@ -433,6 +447,10 @@ class Run:
     again."""
     framework_loaders: list[tuple[Loader, bool]] = field(default_factory=list)
     """Loaders that a framework iterates, with whether it trains on them."""
+    engines: dict[str, EngineRun] = field(default_factory=dict)
+    """Engines of Ignite, by the place and the way that they are made."""
+    subscriptions: list[tuple[str, tuple[Any, ...], tuple[Value, ...]]] = field(default_factory=list)
+    """What `engine.on(…)` was called with, as a decorator: the engine, the occasions, further arguments."""
     roots: dict[tuple[Role, bool, bool, bool, Known], Root] = field(default_factory=dict)
     mentions: frozenset[str] = frozenset()
     """The names among `extract.WATCHED` that the files of the closure mention."""

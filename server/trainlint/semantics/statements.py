@@ -15,6 +15,7 @@ from trainlint.semantics import (
     expressions,
     functions,
     guards,
+    ignite,
     iteration,
     library,
     loops,
@@ -320,6 +321,9 @@ def _define(frame: Frame, node: code.Define) -> Leaves:
     function = Function(frame.module, node, qualname, frame.row, closure, None, decorators)
     frame.module.defined[node.body] = function
     frame.bind(node.name, _wrapped(frame, function))
+    for decorator in decorators:
+        if isinstance(decorator, Object) and decorator.type == object_types.SUBSCRIPTION:
+            ignite.subscribe(frame, decorator, function)
     return Leaves.END
 
 

@@ -26,7 +26,8 @@ def note_trained(frame: Frame, model: Value, *, steps: tuple[str, ...] = ("forwa
 
 def _conditional(frame: Frame, model: Value, steps: tuple[str, ...] = ("forward",)) -> Known:
     if isinstance(model, Object):
-        if model.origin.startswith("torchvision.models") or model.origin.startswith("torch.nn."):
+        runs_all = library.ALL_PARAMETERS_RUN.match(model.origin)
+        if runs_all or model.origin.startswith(("torchvision.models", "torch.nn.")):
             return Known.NO
         return (
             conditional_forward(frame, model.inner)
@@ -40,8 +41,29 @@ def _conditional(frame: Frame, model: Value, steps: tuple[str, ...] = ("forward"
         return Known.UNKNOWN
     model.settle()
     seen: set[int] = set()
-    skips = any(_skips_submodules(frame, model, method, seen) for method in found)
+    skips = any(_trains_in_parts(frame, method) or _skips_submodules(frame, model, method, seen) for method in found)
     return Known.YES if skips or _forgets_submodules(frame, model) else Known.NO
+
+
+def _trains_in_parts(frame: Frame, step: Function) -> bool:
+    """Whether a step goes backward several times, or for one of several optimizers, so that a backward pass may leave
+    out what another one trains: the generator while the discriminator is trained."""
+    define = step.define
+    if not isinstance(define, code.Define):
+        return False
+    passes = _backward_passes(frame, step, define.body)
+    return passes > 1 or any(parameter.name == "optimizer_idx" for parameter in define.parameters)
+
+
+def _backward_passes(frame: Frame, step: Function, body: int) -> int:
+    """How many calls in a body, and in the functions that it defines, go backward."""
+    count = 0
+    for node in code.walk(frame.run.body(step.module, body)):
+        if isinstance(node, code.Define):
+            count += _backward_passes(frame, step, node.body)
+        elif isinstance(node, code.Call) and isinstance(node.function, code.Attribute):
+            count += node.function.name in ("manual_backward", "backward")
+    return count
 
 
 def _forgets_submodules(frame: Frame, model: Instance) -> bool:
