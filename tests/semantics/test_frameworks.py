@@ -616,6 +616,16 @@ def test_a_trainer_says_whether_it_starts_several_processes(owner: str, argument
     assert entry(analyze({"train.py": text}), "train.py").distributed is expected
 
 
+def test_a_command_line_says_what_its_trainer_is_given() -> None:
+    text = (
+        "from lightning import LightningModule\nfrom lightning.pytorch.cli import LightningCLI\n"
+        "class Net(LightningModule):\n    def training_step(self, batch, batch_idx):\n        return batch.mean()\n"
+        "LightningCLI(Net, trainer_defaults={'devices': 4})\n"
+    )
+    found = entry(analyze({"train.py": text}), "train.py")
+    assert (found.framework, found.distributed, found.trains) == (Framework.LIGHTNING, Known.YES, True)
+
+
 ON_CPU = {
     "lightning.Trainer(accelerator='cpu')": True,
     "lightning.Trainer(accelerator='auto')": False,

@@ -166,7 +166,9 @@ def make_trainer(frame: Frame, given: Given, node: code.Call | None) -> Value:
 
 def make_command_line(frame: Frame, given: Given, node: code.Call | None) -> Value:
     """`LightningCLI(Model, Data)`: a Trainer that fits what the command line asks for."""
-    trainer = make_trainer(frame, Given([], complete=False), node)
+    defaults = given.keywords.get("trainer_defaults")
+    said = dict(defaults.items) if isinstance(defaults, Table) else {}
+    trainer = make_trainer(frame, Given([], said, complete=False), node)
     for name, position in (("model_class", 0), ("datamodule_class", 1)):
         made = given.get(name, position)
         if isinstance(made, Class):

@@ -338,6 +338,12 @@ def _progress(frame: Frame, given: Given, node: code.Call | None) -> Value:
     return Object(object_types.PROGRESS, inner=inner) if inner is not None else Object(object_types.PROGRESS)
 
 
+def _accelerate_progress(frame: Frame, given: Given, node: code.Call | None) -> Value:
+    """Accelerate's `tqdm`, whose first argument once said whether one process alone shows a bar."""
+    switched = bool(given.positional) and isinstance(given.positional[0], Const)
+    return _progress(frame, replace(given, positional=given.positional[1:]) if switched else given, node)
+
+
 def _spawn(frame: Frame, given: Given, node: code.Call | None) -> Value:
     """`mp.spawn(fn, args=(…))` and `Process(target=fn, args=(…))` run a function in other processes."""
     target = given.keywords.get("target") or given.get("fn", 0)
@@ -462,6 +468,7 @@ _EXACT: dict[str, Call] = {
         ("accelerate.PartialState", "accelerate.AcceleratorState"),
         lambda frame, given, node: Object(object_types.ACCELERATOR),
     ),
+    "accelerate.utils.tqdm": _accelerate_progress,
     "accelerate.Accelerator": lambda frame, given, node: frameworks.make_accelerator(frame, given, node),
     "lightning.Fabric": lambda frame, given, node: lightning.make_fabric(frame, given, node),
     "pytorch_lightning.Trainer": lambda frame, given, node: lightning.make_trainer(frame, given, node),
