@@ -77,6 +77,7 @@ CONDITIONS = [
     ("'cuda' in str(device)", GuardKind.DEVICE),
     ("not torch.cuda.is_available()", GuardKind.NOT_DEVICE),
     ("device.type == 'cpu'", GuardKind.NOT_DEVICE),
+    ("not (device is not None and device.type == 'cuda')", GuardKind.NOT_DEVICE),
     ("dist.is_initialized()", GuardKind.DISTRIBUTED),
     ("dist.is_available() and dist.is_initialized()", GuardKind.DISTRIBUTED),
     ("args.distributed", GuardKind.DISTRIBUTED),
@@ -107,6 +108,8 @@ NO_SPECIAL_GUARD = [
     "epoch >= 1",
     "len(images) == 64",
     "args.verbose or step % 100 == 0",
+    "not (args.verbose and device.type == 'cuda')",
+    "not (best is not None and device.type == 'cuda')",
 ]
 
 _SPECIAL = {

@@ -295,6 +295,32 @@ class TimeWithoutSync(Rule):
             import torch
             from torch import nn
 
+
+            def cost(module, inputs, device=None):
+                if device is not None and device.type == "cuda":
+                    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+                    start.record()
+                    outputs = module(inputs)
+                    end.record()
+                    torch.cuda.synchronize(device)
+                    return outputs, start.elapsed_time(end)
+                began = time.perf_counter()
+                outputs = module(inputs)
+                return outputs, (time.perf_counter() - began) * 1e3
+
+
+            device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+            print(cost(nn.Linear(512, 512).to(device), torch.randn(256, 512, device=device), device))
+            """,
+            because="what the other branch is for: a CPU",
+        ),
+        valid(
+            """
+            import time
+
+            import torch
+            from torch import nn
+
             model = nn.Sequential(nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
             inputs = torch.randn(256, 512)
             start = time.perf_counter()

@@ -43,7 +43,8 @@ def classify(
 def _boolean(test: code.Boolean, evaluate: Evaluate, rank_names: frozenset[str]) -> tuple[Kinds, Kinds]:
     parts = [classify(value, evaluate, rank_names) for value in test.values]
     if test.op == "and":
-        return _union([positive for positive, _ in parts]), _common([negative for _, negative in parts])
+        negative = _common([negative for _, negative in parts]) or _without_device(test, parts)
+        return _union([positive for positive, _ in parts]), negative
     positives = [positive for positive, _ in parts]
     # "not distributed or rank == 0" is how a rank guard is written that also holds in a single process
     if any(GuardKind.RANK in kinds for kinds in positives) and any(
@@ -51,6 +52,31 @@ def _boolean(test: code.Boolean, evaluate: Evaluate, rank_names: frozenset[str])
     ):
         return (GuardKind.RANK,), _union([negative for _, negative in parts])
     return _common(positives), _union([negative for _, negative in parts])
+
+
+def _without_device(test: code.Boolean, parts: list[tuple[Kinds, Kinds]]) -> Kinds:
+    """What the other branch of `device is not None and device.type == "cuda"` is: the first part only makes sure that
+    the second can be asked."""
+    asked = [
+        negative
+        for value, (_, negative) in zip(test.values, parts, strict=True)
+        if not _asks_whether_there(value, test)
+    ]
+    without = bool(asked) and all(GuardKind.NOT_DEVICE in negative for negative in asked)
+    return (GuardKind.NOT_DEVICE,) if without else ()
+
+
+def _asks_whether_there(value: code.Expression, test: code.Boolean) -> bool:
+    """Whether a part of a test asks whether something is None that another part asks about."""
+    if not isinstance(value, code.Compare) or value.ops != ("is not",):
+        return False
+    path = dotted(value.left)
+    others = (other for other in test.values if other is not value)
+    return bool(path) and any(
+        isinstance(item, code.Name | code.Attribute) and dotted(item) == path
+        for other in others
+        for item in code.walk(other)
+    )
 
 
 def _union(sets: list[Kinds]) -> Kinds:
