@@ -40,7 +40,7 @@ class Target:
     machine: str | None = None
     """Processor, where the names of compiled modules do not tell it."""
     without: frozenset[str] = frozenset()
-    """Packages of the extra that publish no wheel for it."""
+    """Packages that publish no wheels for it, for all versions of Python, and that the server can do without."""
 
 
 _WITHOUT_PY_SPY = frozenset({"py-spy"})
@@ -54,10 +54,11 @@ TARGETS = {
         Target("darwin-x64", ("macosx_11_0_x86_64",), machine="x86_64"),
         Target("darwin-arm64", ("macosx_11_0_arm64",), machine="arm64"),
         Target("win32-x64", ("win_amd64",)),
-        Target("win32-arm64", ("win_arm64",)),
+        Target("win32-arm64", ("win_arm64",), without=frozenset({"pyyaml"})),
     )
 }
-"""libcst publishes no wheels for macOS on Intel since 1.9; where it does again, `darwin-x64` builds."""
+"""PyYAML publishes no wheel for Windows on ARM and Python 3.11; without it, YAML files of a project say nothing.
+libcst publishes no wheels for macOS on Intel since 1.9; where it does again, `darwin-x64` builds."""
 
 _COMPILED = re.compile(r"(?P<module>[^/.]+)(?P<suffix>(?:\.[^/.]+)?\.(?:so|pyd))")
 _PROGRAM = re.compile(r"[^/]+\.data/scripts/(?P<name>[^/]+)")

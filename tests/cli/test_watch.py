@@ -190,12 +190,38 @@ def test_what_is_named_decides_what_matters(
         watch.wait_for(lambda: is_told(watch, named, program.folder))
 
 
+NAMING = """
+import yaml
+import torch
+with open("conf/train.yaml") as file:
+    config = yaml.safe_load(file)
+"""
+"""A script that names a configuration file."""
+
+
+def test_a_configuration_file_that_code_names_matters(program: Program) -> None:
+    program.write({"pyproject.toml": "", "train.py": NAMING, "conf/train.yaml": "a: 1", "conf/other.yaml": "a: 1"})
+    with watching(program, ".") as watch:
+        watch.wait_for_run(START)
+        for text in ("a: 2", "a: 3"):
+            count = len(watch.runs())
+            save("conf/other.yaml", text)(program.folder)
+            save("conf/train.yaml", text)(program.folder)
+            watch.wait_for(lambda count=count: len(watch.runs()) > count)  # type: ignore[misc]
+            assert is_told(watch, "conf/train.yaml", program.folder)
+        save("train.py", NAMING.replace("train.yaml", "other.yaml"))(program.folder)
+        watch.wait_for(lambda: is_told(watch, "train.py", program.folder))
+        save("conf/other.yaml", "a: 4")(program.folder)
+        watch.wait_for(lambda: is_told(watch, "conf/other.yaml", program.folder))
+
+
 IRRELEVANT = {
     "an excluded folder": save("build/f.py", BROKEN),
     "an environment": save(".venv/lib/g.py", BROKEN),
     "a file that .gitignore names": save("kept/x.gen.py", BROKEN),
     "a log": save("train.log", "epoch 1"),
     "a text file": save("notes.txt", "hello"),
+    "a configuration that nobody names": save("other.yaml", "a: 1"),
     "a folder without code": save("runs/1/checkpoint.pt", ""),
     "reading a file": lambda folder: folder.joinpath("a.py").read_bytes() and None,
 }

@@ -77,6 +77,39 @@ async def test_findings_follow_the_disk(edit, project, abilities, act, expected)
     await editor.becomes(train, expected)
 
 
+CONFIGURED = """
+import torch
+import yaml
+from torch.utils.data import DataLoader
+from torchvision import datasets, transforms
+
+with open("conf/train.yaml") as file:
+    config = yaml.safe_load(file)
+images = datasets.CIFAR10("data", transform=transforms.ToTensor())
+loader = DataLoader(images, batch_size=64, num_workers=config["workers"], pin_memory=True)
+model = torch.nn.Linear(3072, 10).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for batch, labels in loader:
+    loss = model(batch.cuda(non_blocking=True).flatten(1)).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("abilities", [WATCHING, NOT_WATCHING], ids=["the editor tells", "the server looks"])
+async def test_findings_follow_the_configuration_files_that_code_names(edit, project, abilities):
+    folder = project({"train.py": CONFIGURED, "conf/train.yaml": "workers: 4\n"})
+    editor: Editor = await edit(folder, abilities=abilities)
+    train = editor.open(folder / "train.py")
+    assert await editor.found(train) == []
+    for text, expected in (("workers: 0\n", ["10 TL103"]), ("workers: 2\n", [])):
+        (folder / "conf/train.yaml").write_text(text)
+        if abilities.watches:
+            editor.tell_changed(folder / "conf/train.yaml")
+        await editor.becomes(train, expected)
+
+
 async def test_a_file_that_is_made_is_imported_from_then_on(edit, project):
     folder = project({"train.py": TRAIN})
     editor: Editor = await edit(folder)

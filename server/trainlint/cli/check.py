@@ -46,12 +46,12 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _watch(arguments: CheckArguments) -> NoReturn:
-    from trainlint.cli.watching import Watch
+    from trainlint.cli.watching import Linted, Watch
 
-    def lint() -> Mapping[Path, bytes]:
+    def lint() -> Linted:
         run = _Run(arguments)
         run.status()
-        return run.written
+        return Linted(run.written, run.inputs)
 
     paths = [Path(path) for path in arguments.paths]
     inputs = [file for file in (arguments.baseline, arguments.evidence) if file is not None]
@@ -110,6 +110,8 @@ class _Run:
         """Number of findings that the baseline left out then."""
         self.written: Mapping[Path, bytes] = {}
         """What was written to files of the project."""
+        self.inputs: frozenset[str] = frozenset()
+        """Configuration files that the code names, as `Result.inputs` has them."""
 
     def status(self) -> int:
         """Do it all and return the exit status."""
@@ -175,7 +177,9 @@ class _Run:
 
         arguments = self.arguments
         with progress_bar(wanted=not arguments.quiet) as tell:
-            result = self._without_known(check(self.paths, arguments.options(texts, tell, self.verdicts)), texts)
+            found = check(self.paths, arguments.options(texts, tell, self.verdicts))
+        self.inputs = found.inputs
+        result = self._without_known(found, texts)
         if self.changed is None:
             return result
         # What is withheld is counted by file, so how much of it lies on changed lines is not known.

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from watchfiles import watch as file_changes
 
@@ -18,6 +18,7 @@ from trainlint.cli.terminal import is_terminal
 from trainlint.lint.check_options import CheckOptions
 from trainlint.lint.watched import MANNER, Watched, watched
 from trainlint.report.paths import shown
+from trainlint.semantics.configuration_files import WITHIN_FOLDERS
 from trainlint.source.documents import is_on_disk
 
 LOOK_UP_MS = 50
@@ -25,12 +26,21 @@ LOOK_UP_MS = 50
 CLEAR_SCREEN = "\x1b[H\x1b[2J"
 
 
+class Linted(NamedTuple):
+    """What is known after a run."""
+
+    written: Mapping[Path, bytes]
+    """What it wrote, by absolute path."""
+    inputs: frozenset[str]
+    """Where files may lie that the code names, on which what it found depends."""
+
+
 class Watch:
     """Runs again and again."""
 
     def __init__(
         self,
-        lint: Callable[[], Mapping[Path, bytes]],
+        lint: Callable[[], Linted],
         paths: Iterable[Path],
         options: CheckOptions,
         inputs: Iterable[Path],
@@ -40,7 +50,7 @@ class Watch:
         """Prepare; nothing is linted yet.
 
         Args:
-            lint: lints and reports; returns what it wrote, by absolute path.
+            lint: lints and reports.
             inputs: files besides the code and its configuration that decide about the findings.
             quiet: whether to say nothing about when and why a run starts.
         """
@@ -50,6 +60,8 @@ class Watch:
         self._inputs = tuple(inputs)
         self._quiet = quiet
         self._written: Mapping[Path, bytes] = {}
+        self._named: frozenset[Path] = frozenset()
+        """Files, or places for such, that the code named in the last run."""
 
     def run(self) -> NoReturn:
         """Go on until something ends the program: Ctrl-C as KeyboardInterrupt, a closed pipe as BrokenPipeError.
@@ -67,11 +79,13 @@ class Watch:
                 now = self._watched()
                 if now.folders != folders:
                     continue
+                named = self._named
                 if known is None:
                     self._run_once("Linting now and after every change. Ctrl-C ends.")
                 else:
                     self._run_for(pending | self._foreign(now.differences(known)))
-                known, pending = self._follow(changes, now)
+                now = self._with_named(now, named)
+                known, pending = (now, set()) if now.folders != folders else self._follow(changes, now)
 
     def _follow(self, changes: Iterable[set[Path]], known: Watched) -> tuple[Watched, set[Path]]:
         """Run for each change until folders come or go; return the state then, and what changed with them."""
@@ -80,16 +94,34 @@ class Watch:
                 continue
             now = self._watched()
             # Files that come or go with their folder are not told of; those that are only excluded did not change.
-            direct = paths & (known.files.keys() | now.files.keys())
+            direct = paths & (known.files.keys() | now.files.keys()) or self._beside_named(paths)
             changed = self._foreign(direct or known.came_or_went(now))
             if now.folders != known.folders:
                 return now, changed
-            known = now
+            named = self._named
             self._run_for(changed)
+            known = self._with_named(now, named)
+            if known.folders != now.folders:
+                return known, set()
         raise AssertionError("watching does not end by itself")
 
     def _watched(self) -> Watched:
-        return watched(self._paths, self._options, self._inputs)
+        return watched(self._paths, self._options, (*self._inputs, *self._named))
+
+    def _with_named(self, before: Watched, named_before: frozenset[Path]) -> Watched:
+        """The state before a run, with that of the files that only the run has told of, and without those that only the
+        run before told of."""
+        if self._named == named_before:
+            return before
+        now = self._watched()
+        gone = named_before - now.files.keys()
+        stamps = {path: stamp for path, stamp in before.files.items() if path not in gone}
+        told = {path: now.files[path] for path in self._named if path not in stamps}
+        return Watched(now.folders, stamps | told)
+
+    def _beside_named(self, paths: set[Path]) -> set[Path]:
+        """Those of the paths that lie in a folder that the code means as a whole."""
+        return {path for path in paths if path.parent in self._named and path.name.endswith(WITHIN_FOLDERS)}
 
     def _foreign(self, paths: Iterable[Path]) -> set[Path]:
         """Those of the paths that hold something else than the last run wrote."""
@@ -111,7 +143,8 @@ class Watch:
             print(f"[{time.strftime('%H:%M:%S')}] {reason}", file=sys.stderr)
         self._written = {}
         try:
-            self._written = self._lint()
+            done = self._lint()
+            self._written, self._named = done.written, frozenset(map(Path, done.inputs))
         except BrokenPipeError:
             raise
         except Exception as error:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from trainlint.lint.extraction import CODE_KIND, FACTS_KIND, Extraction
 from trainlint.lint.file_reports import NOTHING, FileReports
-from trainlint.lint.projects import ProjectFiles
+from trainlint.lint.projects import Configurations, ProjectFiles
 from trainlint.lint.result import HotLoop, Reported, Withheld
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ class Checked:
     failures: list[Failure] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     """Time spent in each rule, by code."""
+    inputs: set[str] = field(default_factory=set)
+    """Where configuration files may lie that the code names, and folders of such, as `Result.inputs` has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,7 @@ class _Task:
     """A digest of what the findings depend on besides the files themselves."""
     plain: bool
     """Whether it is a single file that no training library is in reach of: only its syntax is checked."""
+    configurations: Configurations
 
 
 class ProjectCheck:
@@ -76,9 +79,9 @@ class ProjectCheck:
         plan = self.files.plan(context)
         tasks = [
             task
-            for component in plan.components
+            for component, named in zip(plan.components, plan.named, strict=True)
             if not wanted.isdisjoint(component)
-            for task in self._tasks(component)
+            for task in self._tasks(component, self.files.configurations(named))
             if not wanted.isdisjoint(task.governed)
         ]
         plain = [self._plain_task(path) for path in plan.plain if path in wanted]
@@ -118,22 +121,33 @@ class ProjectCheck:
 
     # ------------------------------------------------------------------------------------------------------- tasks
 
-    def _tasks(self, component: tuple[Path, ...]) -> Iterator[_Task]:
+    def _tasks(self, component: tuple[Path, ...], configurations: Configurations) -> Iterator[_Task]:
         """The component once for each configuration that governs some of its files."""
+        self.checked.inputs.update(configurations.places)
         by_governing: dict[Governing, list[Path]] = {}
         for path in component:
             by_governing.setdefault(self.governance.of_folder(path.parent), []).append(path)
         for governing, governed in by_governing.items():
-            yield self._task(component, governed, governing, plain=False)
+            yield self._task(component, governed, governing, configurations, plain=False)
 
     def _plain_task(self, path: Path) -> _Task:
-        return self._task((path,), [path], self.governance.of_folder(path.parent), plain=True)
+        return self._task((path,), [path], self.governance.of_folder(path.parent), Configurations(), plain=True)
 
-    def _task(self, component: tuple[Path, ...], governed: list[Path], governing: Governing, *, plain: bool) -> _Task:
+    def _task(
+        self,
+        component: tuple[Path, ...],
+        governed: list[Path],
+        governing: Governing,
+        configurations: Configurations,
+        *,
+        plain: bool,
+    ) -> _Task:
         parts = [governing.digest, self._name(governing.root), self.files.requirements]
+        parts.append(configurations.digest(self.files.relative))
         names = [self._name(path) for path in governed]
         settings = self.files.digest_of((), *parts, b"plain" if plain else b"linked", *names)
-        return _Task(self.files.digest_of(component, settings), component, tuple(governed), governing, settings, plain)
+        key = self.files.digest_of(component, settings)
+        return _Task(key, component, tuple(governed), governing, settings, plain, configurations)
 
     def _name(self, path: Path) -> bytes:
         return self.files.relative(path).encode("utf-8", "surrogateescape") + b"\n"
@@ -187,7 +201,8 @@ class ProjectCheck:
 
         options = link_options(task.governing, self.files.root)
         decoded = None if self.kept is None else self.kept.decoded
-        component = Component(self.files.root, facts, options, task.governing.selection, task.governed, decoded)
+        selection, contents = task.governing.selection, task.configurations.contents
+        component = Component(self.files.root, facts, options, selection, task.governed, decoded, contents)
         if not component.rules:
             return
         for findings in EntryPoints(component, self.files, task.settings, self.kept).findings(self.jobs):

@@ -22,12 +22,14 @@ class Outline(NamedTuple):
     relevant: bool
     """Whether it mentions a training library."""
     imports: tuple[ImportedModule, ...]
+    configurations: tuple[str, ...] = ()
+    """The configuration files that it names, as `semantics.prefilter.Scan` has them."""
 
 
 def outline_of(data: bytes) -> Outline:
     """Look a file over without parsing it."""
     found = scan(data)
-    return Outline(bool(found.libraries), found.imports)
+    return Outline(bool(found.libraries), found.imports, found.configurations)
 
 
 class Closure(NamedTuple):

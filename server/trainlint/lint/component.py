@@ -17,6 +17,7 @@ from trainlint.lint.result import HotLoop
 from trainlint.lint.rule import FileRule, Rule, RuntimeRule
 from trainlint.lint.selection import Selection
 from trainlint.lint.stored import dump
+from trainlint.semantics.configuration_files import ConfigurationFiles
 from trainlint.semantics.context import Entry
 from trainlint.semantics.decoded import Decoded
 from trainlint.semantics.facts import ModuleFacts
@@ -81,13 +82,16 @@ class Component:
         selection: Selection,
         governed: Iterable[Path],
         decoded: Decoded | None = None,
+        configurations: Mapping[Path, bytes] | None = None,
     ) -> None:
-        """`decoded` has what was decoded of the files by an earlier check in this process."""
+        """`decoded` has what was decoded of the files by an earlier check in this process, `configurations` the
+        configuration files that the code names."""
         self.root = root
         self.facts = facts
         self.options = options
         self.selection = selection
         self.decoded = decoded
+        self.configurations = ConfigurationFiles(configurations or {})
         self.codes = {path: selection.codes(path) for path in governed}
         """The rules that may report, for each file that the configuration governs."""
 
@@ -102,7 +106,7 @@ class Component:
 
     @cached_property
     def linker(self) -> Linker:
-        return Linker(self.facts, self.options, self.decoded)
+        return Linker(self.facts, self.options, self.decoded, self.configurations)
 
     @cached_property
     def rules(self) -> list[Rule]:

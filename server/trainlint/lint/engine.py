@@ -148,6 +148,7 @@ class Run:
             paths=tuple(named),
             loops=tuple(sorted((loop for one in checked for loop in one.loops), key=_loop_order)),
             withheld=sum(one.count for one in withheld),
+            inputs=frozenset().union(*(one.inputs for one in checked)),
             warnings=tuple(dict.fromkeys(self._all_warnings())),
             errors=tuple(failures),
             rule_seconds=tuple(sorted(seconds.items(), key=lambda item: (-item[1], item[0]))),

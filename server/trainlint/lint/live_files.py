@@ -39,6 +39,7 @@ class LiveFiles(ProjectFiles):
     def _drop(self, paths: Iterable[Path]) -> None:
         for path in paths:
             self._files.pop(path, None)
+            self._configurations.pop(path, None)
             self.unreadable.pop(path, None)
 
     def is_open(self, path: Path) -> bool:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainlint.lint.cache import Cache
+from trainlint.lint.configurations import Named, is_file_of_interest, places
+from trainlint.semantics.configuration_files import MOST_BYTES
 from trainlint.source.dependencies import dependency_files
 from trainlint.source.documents import NOTEBOOK, Unreadable, decode, read_bytes
 
@@ -40,6 +42,26 @@ class Plan:
     """The relevant files, by connected component."""
     plain: tuple[Path, ...]
     """The other files."""
+    named: tuple[tuple[tuple[Path, tuple[str, ...]], ...], ...] = ()
+    """For each component, its files that name configuration files, with these names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Configurations:
+    """The configuration files that the code of a component names."""
+
+    places: tuple[str, ...] = ()
+    """Where such files, and folders of them, may lie: absolute paths."""
+    contents: Mapping[Path, bytes] = field(default_factory=dict)
+    """Of those that are there."""
+
+    def digest(self, name: Callable[[Path], str]) -> bytes:
+        """A digest of which there are, and of what is in them."""
+        digest = blake2b(digest_size=_DIGEST_BYTES)
+        for path, data in self.contents.items():
+            digest.update(name(path).encode("utf-8", "surrogateescape") + b"\0")
+            digest.update(blake2b(data, digest_size=_DIGEST_BYTES).digest())
+        return digest.digest()
 
 
 class ProjectFiles:
@@ -53,6 +75,7 @@ class ProjectFiles:
         """Why a file could not be read."""
         self._texts = texts
         self._files: dict[Path, SourceFile] = {}
+        self._configurations: dict[Path, bytes | None] = {}
         self._prefix = os.path.join(root, "")  # noqa: PTH118 - with the separator at its end
 
     def read(self, paths: Iterable[Path]) -> list[SourceFile]:
@@ -104,8 +127,29 @@ class ProjectFiles:
             plan = plan_of(self._outlines(files))
             index = {file.path: number for number, file in enumerate(files)}
             rows = [[index[path] for path in component] for component in plan.components]
-            self.cache.put(_PLAN_KIND, key, json.dumps(rows, separators=(",", ":")))
+            names = [[[index[path], list(those)] for path, those in named] for named in plan.named]
+            self.cache.put(_PLAN_KIND, key, json.dumps([rows, names], separators=(",", ":")))
         return plan
+
+    def configurations(self, named: Named) -> Configurations:
+        """The configuration files that files of a component name."""
+        found = places(self.root, named) if named else []
+        wanted = [Path(place) for place in found if is_file_of_interest(place) and self._may_be_there(place)]
+        contents = {path: data for path in wanted if (data := self._configuration(path)) is not None}
+        return Configurations(tuple(found), contents)
+
+    def _may_be_there(self, place: str) -> bool:
+        return os.path.exists(place) or any(os.fspath(path) == place for path in self._texts)  # noqa: PTH110
+
+    def _configuration(self, path: Path) -> bytes | None:
+        """The content of a configuration file; None where there is none that can be read."""
+        if path not in self._configurations:
+            data = self._texts.get(path)
+            try:
+                self._configurations[path] = read_bytes(path, MOST_BYTES) if data is None else data
+            except Unreadable:
+                self._configurations[path] = None
+        return self._configurations[path]
 
     @property
     def notebooks(self) -> list[Path]:
@@ -157,7 +201,10 @@ def plan_of(outlines: Mapping[Path, Outline]) -> Plan:
 
     found = closure(outlines).components
     grouped = {path for component in found for path in component}
-    return Plan(found, tuple(path for path in outlines if path not in grouped))
+    named = (
+        tuple((path, names) for path in component if (names := outlines[path].configurations)) for component in found
+    )
+    return Plan(found, tuple(path for path in outlines if path not in grouped), tuple(named))
 
 
 def _code_of(file: SourceFile) -> bytes:
@@ -172,7 +219,7 @@ def _code_of(file: SourceFile) -> bytes:
 
 def _outline_text(outline: Outline) -> str:
     rows = [[one.module, one.level, one.names] for one in outline.imports]
-    return json.dumps([outline.relevant, rows], separators=(",", ":"))
+    return json.dumps([outline.relevant, rows, outline.configurations], separators=(",", ":"))
 
 
 def _outline_from(text: str) -> Outline | None:
@@ -180,18 +227,19 @@ def _outline_from(text: str) -> Outline | None:
     from trainlint.semantics.facts import ImportedModule
 
     try:
-        relevant, rows = json.loads(text)
+        relevant, rows, configurations = json.loads(text)
         imports = [ImportedModule(module, level, tuple(names)) for module, level, names in rows]
+        return Outline(bool(relevant), tuple(imports), tuple(map(str, configurations)))
     except (ValueError, TypeError):
         return None
-    return Outline(bool(relevant), tuple(imports))
 
 
 def _plan_from(text: str, files: list[SourceFile]) -> Plan | None:
     try:
-        rows = json.loads(text)
+        rows, names = json.loads(text)
         components = tuple(tuple(files[number].path for number in row) for row in rows)
         grouped = {number for row in rows for number in row}
+        named = tuple(tuple((files[number].path, tuple(map(str, those))) for number, those in row) for row in names)
     except (ValueError, TypeError, IndexError):
         return None
-    return Plan(components, tuple(file.path for number, file in enumerate(files) if number not in grouped))
+    return Plan(components, tuple(file.path for number, file in enumerate(files) if number not in grouped), named)

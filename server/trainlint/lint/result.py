@@ -103,3 +103,6 @@ class Result:
     """For standard error: rules that failed, which makes the exit code 2."""
     rule_seconds: tuple[tuple[str, float], ...] = ()
     """Time spent in each rule's `check`, by code, slowest first, where it was asked for; cached findings took none."""
+    inputs: frozenset[str] = frozenset()
+    """Where the configuration files lie, or may come to lie, that the code names, and folders of such files: on these
+    the findings depend. Absolute paths, as text, since there may be thousands."""

@@ -73,7 +73,13 @@ class Watched:
 
     def may_matter(self, path: Path) -> bool:
         """Whether a change at the path may be one of what is watched. Cheap, and right whenever it says no."""
-        return path in self.files or path.name.endswith(_SUFFIXES) or path in self.folders or os.path.isdir(path)  # noqa: PTH112
+        return (
+            path in self.files
+            or path.name.endswith(_SUFFIXES)
+            or path in self.folders
+            or path.parent in self.files
+            or os.path.isdir(path)  # noqa: PTH112
+        )
 
     def differences(self, other: Watched) -> set[Path]:
         """The files whose state is another one, or that one of the two knows alone."""
@@ -92,7 +98,7 @@ def watched(paths: Iterable[Path], options: CheckOptions, inputs: Iterable[Path]
     configuration wherever it lies, broken or not.
 
     Args:
-        inputs: further files that decide about the outcome.
+        inputs: further files that decide about the outcome, and folders of such.
     """
     survey = _Survey(options)
     for path in paths:

@@ -33,6 +33,11 @@ _WATCHED = (
     "**/pylock*.toml",
     "**/.gitignore",
     "**/.git/HEAD",
+    "**/*.yaml",
+    "**/*.yml",
+    "**/*.json",
+    "**/*.toml",
+    "**/*.sh",
 )
 """Files whose changes on disk may change what is found. One pattern each, since not every client knows patterns within
 braces."""

@@ -106,6 +106,8 @@ class Checked:
     configuration_error: str | None = None
     gave_way: bool = False
     """Whether it was broken off for another check."""
+    inputs: frozenset[str] = frozenset()
+    """Configuration files that the code names, as `Result.inputs` has them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,8 @@ from trainlint.lsp.documents import Documents, Opened, OpenText, Units
 from trainlint.lsp.evidence import Evidence
 from trainlint.lsp.messages import Answer, Check, Checked, Drop, Fault, Forget, Judge, Progress, Question, Settle
 from trainlint.lsp.settings import Settings
+from trainlint.semantics.configuration_files import LAUNCHERS, SUFFIXES
+from trainlint.source.discovery import CONFIGURATION_FILES
 
 _LOG = logging.getLogger(__name__)
 NO_FOLDER = ""
@@ -51,6 +53,8 @@ class Folder:
     """What was found when all of it was last checked."""
     configuration_error: str | None = None
     """What is wrong with its configuration, as the person was told."""
+    inputs: frozenset[str] | None = None
+    """Configuration files that the checked code names, and folders of such; None before the first check."""
 
     @property
     def wants_check(self) -> bool:
@@ -163,8 +167,20 @@ class Session:
 
     def changed_on_disk(self, paths: Sequence[Path]) -> None:
         """Files were made, changed or removed, by whomever."""
+        paths = [path for path in paths if self._may_matter(path)]
+        if not paths:
+            return
         self.analysis.order(Forget(tuple(paths)))
         self.check_all()
+
+    def _may_matter(self, path: Path) -> bool:
+        """Whether anything may depend on a file: of those that hold data as often as a configuration, and that jobs may
+        write all the time, only those do that the checked code names."""
+        if not path.name.endswith((*SUFFIXES, *LAUNCHERS)) or path.name in CONFIGURATION_FILES:
+            return True
+        inputs = [folder.inputs for folder in self.folders.values() if folder.is_settled]
+        places = [str(path), *map(str, path.parents)]
+        return any(one is None or not one.isdisjoint(places) for one in inputs)
 
     def judge(self) -> None:
         """The evidence is another."""
@@ -329,6 +345,8 @@ class Session:
         # What the settings from before, or a check that was broken off, had to say is no news.
         if not answer.gave_way and folder.is_settled and self.folders.get(folder.uri) is folder:
             self._tell(folder, answer)
+            if answer.configuration_error is None:
+                folder.inputs = answer.inputs if folder.inputs is None else folder.inputs | answer.inputs
         return answer if answer.configuration_error is None else None
 
     def _publish(self, opened: Opened, checked: Checked | None, judgement: int) -> None:

@@ -48,15 +48,17 @@ async def watch(session: Session) -> None:
 
 
 def _state(session: Session) -> object:
-    """What decides about which files there are."""
-    return [(folder.path, folder.settings) for folder in session.folders.values()]
+    """What decides about which files there are that matter."""
+    return [(folder.path, folder.settings, folder.inputs) for folder in session.folders.values()]
 
 
 def _survey(session: Session) -> Watched:
     from trainlint.lint.watched import Watched, watched
 
     found = [
-        watched([folder.path], folder.settings.options(folder.path, trusted=session.trusted))
+        watched(
+            [folder.path], folder.settings.options(folder.path, trusted=session.trusted), map(Path, folder.inputs or ())
+        )
         for folder in list(session.folders.values())
         if folder.path is not None and folder.path.is_dir()
     ]

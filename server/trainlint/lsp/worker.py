@@ -174,6 +174,7 @@ class _Folder:
             _lines(errors, self._texts),
             live.result.warnings,
             live.result.errors,
+            inputs=live.result.inputs,
         )
 
     def _is_saved(self) -> bool:

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from trainlint.semantics import code, entry_facts, expressions, iteration, loaders, naming, object_types, tensors
+from trainlint.semantics import (
+    code,
+    command_line,
+    configurations,
+    entry_facts,
+    expressions,
+    iteration,
+    loaders,
+    naming,
+    object_types,
+    tensors,
+)
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.state import Frame
 from trainlint.semantics.text import dotted
@@ -104,8 +115,12 @@ def assign_attribute(frame: Frame, base: Value, name: str, value: Value, node: c
             entry_facts.record_setting(frame, node, f"{base.name}.{name}", value)
     elif isinstance(base, Class):
         base.members[name] = value
+    elif isinstance(base, Table) and base.file:
+        changed = configurations.changed(frame, base, name, value)
+        if node is not None:
+            rebind(frame, node.value, changed)
     elif isinstance(base, Option):
-        frame.run.command_line[name] = value
+        command_line.set_option(frame, name, value)
         if node is not None:
             entry_facts.record_setting(frame, node, name, value)
 
@@ -128,13 +143,19 @@ def _assign_item(frame: Frame, target: code.Subscript, value: Value) -> None:
         return
     if isinstance(key, Const) and key.value in _LEARNING_RATES:
         frame.run.entry.resets_learning_rate = True
+    if command_line.holds_options(base):
+        if isinstance(key, Const) and isinstance(key.value, str):
+            command_line.set_option(frame, key.value, value)
+        else:
+            command_line.forget_defaults(frame)
+        return
     path = target.value
     updated: Value | None = None
     if isinstance(base, Table) and isinstance(key, Const) and isinstance(key.value, str):
-        items = dict(base.items) | {key.value: value}
-        updated = Table(tuple(items.items()), base.rest)
+        updated = configurations.changed(frame, base, key.value, value)
     elif isinstance(base, Table):
-        updated = Table(base.items, value if base.rest is None else join(base.rest, value))
+        configurations.note_change(frame, base, key, value)
+        updated = replace(base, rest=value if base.rest is None else join(base.rest, value))
     elif (
         isinstance(base, Tuple)
         and isinstance(key, Const)
@@ -149,7 +170,8 @@ def _assign_item(frame: Frame, target: code.Subscript, value: Value) -> None:
             tensors.record_copy(frame, target, value)
     elif isinstance(base, Listing):
         updated = Listing(value if isinstance(base.item, Unknown) else join(base.item, value), base.growing)
-    if updated is not None and isinstance(path, code.Name | code.Attribute):
+    is_part = isinstance(base, Table) and bool(base.file) and isinstance(path, code.Subscript)
+    if updated is not None and (is_part or isinstance(path, code.Name | code.Attribute)):
         assign(frame, path, updated)
 
 

@@ -6,6 +6,8 @@ from trainlint.semantics import (
     assignment,
     calls,
     code,
+    command_line,
+    configurations,
     expressions,
     iteration,
     object_types,
@@ -46,7 +48,7 @@ def call_builtin(frame: Frame, name: str, given: Given, node: code.Call | None) 
         return handler(frame, given, node)
     if name in ("list", "tuple", "reversed", "sorted", "set", "iter"):
         return _same_items(frame, name, given)
-    return OBJECT if name in ("isinstance", "hasattr", "callable", "issubclass", "id", "hash", "open") else UNKNOWN
+    return OBJECT if name in ("isinstance", "hasattr", "callable", "issubclass", "id", "hash") else UNKNOWN
 
 
 def _same_items(frame: Frame, name: str, given: Given) -> Value:
@@ -63,15 +65,27 @@ def _same_items(frame: Frame, name: str, given: Given) -> Value:
     return Listing(iteration.item_of(frame, value), growing=name == "list")
 
 
-def _number_of(frame: Frame, given: Given, node: code.Call | None) -> Value:
+def _number(name: str) -> packages.Call:
+    return lambda frame, given, node: _number_of(frame, name, given, node)
+
+
+def _option_as_number(option: Option, name: str) -> Value:
+    """`int(args.workers)`: a setting whose default is of that type already stays what it is."""
+    kinds = {"int": (int,), "float": (float,), "bool": (bool,)}[name]
+    return option if option.has_default and option.default.__class__ in kinds else NUMBER
+
+
+def _number_of(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
     for value in given.positional[:1]:
         if isinstance(value, Tensor) and not value.container and node is not None:
             tensors.sync(frame, SyncKind.READ, node, value, node.arguments[0].value if node.arguments else None)
         tensors.note_question(frame, value)
         if isinstance(value, Const) and value.value in ("inf", "-inf"):
             return Const(float(str(value.value)))
-        if isinstance(value, Const | Option):
-            return value if isinstance(value, Const) and not isinstance(value.value, str) else NUMBER
+        if isinstance(value, Option):
+            return _option_as_number(value, name)
+        if isinstance(value, Const):
+            return value if not isinstance(value.value, str) else NUMBER
         if isinstance(value, Test):
             return value
         if isinstance(value, Host) and (value.kind in ("rank", "world-size") or value.ranks):
@@ -98,7 +112,11 @@ def _extreme(frame: Frame, given: Given, node: code.Call | None) -> Value:
             tensors.sync(frame, SyncKind.BRANCH, node, value, node.arguments[0].value if node.arguments else None)
             return value
     grown = next((value for value in values if isinstance(value, Host) and expressions.ranks_in(value) > 0), None)
-    return grown or (join_all(values) if values else NUMBER)
+    if grown is not None:
+        return grown
+    if any(isinstance(value, Option) for value in values):
+        return NUMBER
+    return join_all(values) if values else NUMBER
 
 
 def _rounded(given: Given) -> Value:
@@ -128,6 +146,8 @@ def _text(frame: Frame, given: Given, node: code.Call | None) -> Value:
     for value in given.positional[:1]:
         if node is not None:
             tensors.format_sync(frame, node, value, node.arguments[0].value if node.arguments else None)
+        if isinstance(value, Object) and value.type == object_types.PATH:
+            return value
     return STRING
 
 
@@ -187,14 +207,15 @@ def _dict(frame: Frame, given: Given, node: code.Call | None) -> Value:
     base = given.positional[0] if given.positional else None
     items = dict(base.items) if isinstance(base, Table) else {}
     items.update(given.keywords)
-    return Table(
-        tuple(items.items()), None if given.complete and (base is None or isinstance(base, Table)) else UNKNOWN
-    )
+    known = given.complete and (base is None or (isinstance(base, Table) and base.rest is None))
+    return Table(tuple(items.items()), None if known else UNKNOWN, base.file if isinstance(base, Table) else "")
 
 
 def _setattr(frame: Frame, given: Given, node: code.Call | None) -> Value:
     if len(given.positional) > 2 and isinstance(given.positional[1], Const):
         assignment.assign_attribute(frame, given.positional[0], str(given.positional[1].value), given.positional[2])
+    elif given.positional and command_line.holds_options(given.positional[0]):
+        command_line.forget_defaults(frame)
     return NONE
 
 
@@ -205,9 +226,9 @@ def exit(frame: Frame, given: Given, node: code.Call | None) -> Value:
 
 _BUILTINS: dict[str, packages.Call] = {
     "print": _print,
-    "float": _number_of,
-    "int": _number_of,
-    "bool": _number_of,
+    "float": _number("float"),
+    "int": _number("int"),
+    "bool": _number("bool"),
     "round": lambda frame, given, node: _rounded(given),
     "abs": lambda frame, given, node: (
         given.positional[0] if given.positional and isinstance(given.positional[0], Tensor) else NUMBER
@@ -228,6 +249,7 @@ _BUILTINS: dict[str, packages.Call] = {
     "setattr": _setattr,
     "dict": _dict,
     "len": lambda frame, given, node: NUMBER,
+    "open": lambda frame, given, node: configurations.opened(frame, given.get("file", 0)),
     "any": _truth,
     "all": _truth,
     "vars": lambda frame, given, node: given.positional[0] if given.positional else UNKNOWN,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainlint.semantics import assignment, code, iteration, library, records, tensors
+from trainlint.semantics import assignment, code, configurations, iteration, library, records, tensors
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.state import Frame
@@ -67,7 +67,11 @@ def table_method(frame: Frame, receiver: Table, name: str, given: Given, node: c
         return Listing(STRING)
     if name in ("get", "pop", "setdefault"):
         key = given.positional[0] if given.positional else UNKNOWN
-        return receiver.get(key.value) if isinstance(key, Const) and isinstance(key.value, str) else whole
+        if not isinstance(key, Const) or not isinstance(key.value, str):
+            return whole
+        value = configurations.current(frame, receiver.get(key.value))
+        missing = receiver.file and receiver.rest is None and isinstance(value, Unknown) and len(given.positional) > 1
+        return given.positional[1] if missing else value
     if name == "copy":
         return receiver
     return UNKNOWN
@@ -89,7 +93,8 @@ def _update_table(frame: Frame, receiver: Table, name: str, given: Given, node: 
                 rest = UNKNOWN
         items |= given.keywords
         rest = rest if given.complete else UNKNOWN
-    assignment.rebind(frame, code.receiver_of(node), Table(tuple(items.items()), rest))
+        configurations.note_changes(frame, receiver, given)
+    assignment.rebind(frame, code.receiver_of(node), Table(tuple(items.items()), rest, receiver.file))
 
 
 def host_method(frame: Frame, receiver: Value, name: str, given: Given, node: code.Call | None) -> Value:

@@ -8,6 +8,7 @@ from typing import Any
 from trainlint.semantics import (
     classes,
     code,
+    configurations,
     construction,
     expressions,
     functions,
@@ -76,7 +77,7 @@ def gather(frame: Frame, arguments: tuple[code.Argument, ...]) -> Given:
                 given.complete = False
         elif argument.star == "**":
             given.spread = True
-            _spread_keywords(given, value)
+            _spread_keywords(frame, given, value)
         elif argument.keyword is not None:
             given.keywords[argument.keyword] = value
         else:
@@ -85,10 +86,11 @@ def gather(frame: Frame, arguments: tuple[code.Argument, ...]) -> Given:
     return given
 
 
-def _spread_keywords(given: Given, value: Value) -> None:
+def _spread_keywords(frame: Frame, given: Given, value: Value) -> None:
     for option in value.options if isinstance(value, Choice) else (value,):
         if isinstance(option, Table):
-            for name, item in option.items:
+            for name, held in option.items:
+                item = configurations.current(frame, held)
                 given.keywords[name] = join(given.keywords[name], item) if name in given.keywords else item
             if option.rest is not None:
                 given.complete = False

@@ -8,7 +8,7 @@ from trainlint.semantics import classes, code, frameworks, functions, library, l
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.state import Frame
-from trainlint.semantics.values import Class, Function, Instance, Value
+from trainlint.semantics.values import Class, Function, Instance, Option, Value
 from trainlint.semantics.vocabulary import Place
 
 
@@ -33,7 +33,7 @@ def instantiate(frame: Frame, cls: Class, given: Given, node: code.Call | None) 
         else:
             functions.call_function(frame, constructor, whole, node)
     else:
-        _fill_fields(cls, instance, given)
+        _fill_fields(frame, cls, instance, given)
     _after_instantiation(frame, instance, names, given, node)
     return instance
 
@@ -63,17 +63,29 @@ def _constructor(frame: Frame, constructor: Function, given: Given, node: code.C
     return construct
 
 
-def _fill_fields(cls: Class, instance: Instance, given: Given) -> None:
-    """Dataclasses and named tuples: fields in order of their annotation."""
-    fields = [
-        member.statement.targets[0]
-        for member in cls.define.members
-        if isinstance(member.statement, code.Assign) and member.statement.annotation is not None
-    ]
-    for target, value in zip(fields, given.positional, strict=False):
-        if isinstance(target, code.Name):
-            instance.attributes[target.id] = value
+def _fill_fields(frame: Frame, cls: Class, instance: Instance, given: Given) -> None:
+    """Dataclasses and their kin: fields in order of their annotation, those of base classes first."""
+    fields = field_names(cls)
+    instance.attributes.update(zip(fields, given.positional, strict=False))
     instance.attributes.update(given.keywords)
+    if not given.complete:
+        for name in fields:
+            if name not in instance.attributes and classes.find_member(cls, name) is None:
+                instance.attributes[name] = Option(name)
+    finish = classes.find_member(cls, "__post_init__")
+    if isinstance(finish, Function):
+        functions.call_function(frame, finish, Given([instance]), None)
+
+
+def field_names(cls: Class) -> list[str]:
+    """The fields of a class that is declared by them, in the order in which its constructor takes them."""
+    return list(dict.fromkeys(name for one in reversed(classes.lineage(cls)) for name in _annotated_names(one)))
+
+
+def _annotated_names(cls: Class) -> list[str]:
+    statements = [member.statement for member in cls.define.members]
+    targets = [one.targets[0] for one in statements if isinstance(one, code.Assign) and one.annotation is not None]
+    return [target.id for target in targets if isinstance(target, code.Name)]
 
 
 def _after_instantiation(

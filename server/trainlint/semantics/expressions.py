@@ -12,6 +12,7 @@ from trainlint.semantics import (
     clocks,
     code,
     conditions,
+    configurations,
     elements,
     entry_facts,
     functions,
@@ -99,6 +100,8 @@ def _name(frame: Frame, node: code.Name) -> Value:
     if value is None:
         if name in library.BUILTINS:
             return Reference(name)
+        if name == "__file__" and frame.run.configurations:
+            return Object(object_types.PATH, origin=str(frame.module.path))
         value = UNKNOWN
     return infer(frame, name, name) if value is UNKNOWN else value
 
@@ -242,6 +245,8 @@ def _tensor_attribute(frame: Frame, base: Tensor, name: str) -> Value:
 
 
 def _object_attribute(frame: Frame, base: Object, name: str) -> Value:
+    if base.type == object_types.PATH:
+        return configurations.path_attribute(base, name)
     found = _of_lightning(frame, base, name) or ignite.attribute(frame, base, name)
     if found is not None:
         return found
@@ -332,7 +337,8 @@ def sampler_of(loader: Object) -> Value:
 
 def _option_attribute(frame: Frame, base: Option, name: str) -> Value:
     known = frame.run.command_line.get(name)
-    if known is not None:
+    # an option of the command line is no field of a part of some configuration that has the same name
+    if known is not None and naming.CONFIG.search(base.name):
         return known
     if naming.RANK.search(name):
         return Host("rank")
@@ -344,7 +350,7 @@ def _option_attribute(frame: Frame, base: Option, name: str) -> Value:
 
 
 def _table_attribute(frame: Frame, base: Table, name: str) -> Value:
-    return base.get(name)
+    return configurations.current(frame, base.get(name))
 
 
 def _host_attribute(frame: Frame, base: Host, name: str) -> Value:
@@ -433,7 +439,7 @@ def item_at(frame: Frame, base: Value, key: Value) -> Value:
         return base if isinstance(key, Unknown) else iteration.item_of(frame, base)
     if isinstance(base, Table):
         if isinstance(key, Const) and isinstance(key.value, str):
-            value = base.get(key.value)
+            value = configurations.current(frame, base.get(key.value))
             return infer(frame, key.value, key.value) if isinstance(value, Unknown) else value
         values = [value for _, value in base.items] + ([base.rest] if base.rest is not None else [])
         return join_all(values)
@@ -516,6 +522,8 @@ def _binary(frame: Frame, node: code.Binary) -> Value:
                 records.note_double(frame, node, left, right)
             clocks.note_work(frame, node, left, right)
             return tensors.combine(value, other)
+    if node.op == "/" and isinstance(left, Object) and left.type == object_types.PATH:
+        return configurations.joined(frame, [left, right])
     if node.op == "/" and isinstance(left, Reference | Object):
         return OBJECT
     if isinstance(left, Listing) and isinstance(right, Listing):
@@ -606,10 +614,21 @@ def _boolean_ending(
     if positive or negative:
         return Test(positive, negative, "")
     if node.op == "or" and values and isinstance(values[0], Const | Option):
-        return join_all(values[1:]) if values[0] == NONE else join_all(values)
+        return join_all(values[1:]) if values[0] == NONE else _first_that_holds(values[0], values)
     if all(isinstance(value, Const | Host | Option | Test) for value in values):
         return NUMBER
     return values[-1] if node.op == "and" else join_all(values)
+
+
+def _first_that_holds(first: Const | Option, values: list[Value]) -> Value:
+    """`args.workers or 4`: the setting itself, with the default that it then has."""
+    if isinstance(first, Option) and first.has_default:
+        if first.default:
+            return first
+        rest = join_all(values[1:])
+        if isinstance(rest, Const):
+            return replace(first, default=rest.value)
+    return join_all(values)
 
 
 def evaluate_quietly(frame: Frame, node: code.Expression) -> Value:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from trainlint.semantics import (
     classes,
     code,
+    configurations,
     construction,
     functions,
     iteration,
@@ -24,7 +25,7 @@ from trainlint.semantics import (
 )
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
-from trainlint.semantics.project import Loader, ReportKind, Trainer
+from trainlint.semantics.project import DeepSpeedConfiguration, Loader, ReportKind, Trainer
 from trainlint.semantics.state import Frame, Role, Standing, Where
 from trainlint.semantics.values import (
     NONE,
@@ -41,6 +42,7 @@ from trainlint.semantics.values import (
     Listing,
     Object,
     Partial,
+    Reference,
     Table,
     Tensor,
     Test,
@@ -457,11 +459,29 @@ def hf_trainer_method(frame: Frame, receiver: Value, name: str, given: Given, no
     return UNKNOWN if name in ("evaluate", "predict") else OBJECT
 
 
+def note_training_arguments(frame: Frame, name: str, given: Given, node: code.Call | None) -> None:
+    """`TrainingArguments(…)` and its kin, by the canonical name of their class."""
+    records.record_call(frame, "transformers.TrainingArguments", given, node, Reference(name))
+    entry = frame.run.entry
+    if Const(True) in (given.keywords.get("use_cpu"), given.keywords.get("no_cuda")):
+        entry.stays_on_cpu = entry.cuda is not Known.YES
+    note_deepspeed(frame, given.keywords.get("deepspeed"), node)
+
+
+def note_deepspeed(frame: Frame, value: Value | None, node: code.Call | None) -> None:
+    """The configuration that DeepSpeed is given: a dict, or the path of a file."""
+    table = value if isinstance(value, Table) else configurations.content(frame, value)
+    if isinstance(table, Table) and node is not None:
+        site = frame.site(node.at)
+        frame.run.record(DeepSpeedConfiguration, frame, "deepspeed", site=site, text=node, settings=table)
+
+
 def initialize_deepspeed(frame: Frame, given: Given, node: code.Call | None) -> Value:
     """`deepspeed.initialize(…)`: an engine, an optimizer, a loader, a scheduler."""
     own(frame, Framework.DEEPSPEED)
     frame.run.entry.distributed = Known.YES
     frame.run.entry.data_parallel = Known.YES
+    note_deepspeed(frame, given.keywords.get("config", given.keywords.get("config_params")), node)
     model = given.keywords.get("model") or (given.positional[1] if len(given.positional) > 1 else UNKNOWN)
     if isinstance(model, Instance):
         model.place = Place.DEVICE

@@ -156,6 +156,46 @@ LIGHTNING_STRATEGIES = re.compile(
 LIGHTNING_PROFILERS = re.compile(r"^pytorch_lightning\.profilers?\.(\w+\.)*\w+Profiler$")
 IGNITE_EVENT = "ignite.engine.Events."
 """How the names of the events of an engine begin."""
+ARGUMENT_PARSERS = (
+    *("argparse.ArgumentParser", "configargparse.ArgumentParser", "configargparse.ArgParser"),
+    *("jsonargparse.ArgumentParser", "simple_parsing.ArgumentParser"),
+)
+DATACLASS_PARSERS = ("transformers.HfArgumentParser", "transformers.hf_argparser.HfArgumentParser", "trl.TrlParser")
+"""Parsers whose options are the fields of the dataclasses that they are made with."""
+COMMAND_RUNNERS = (
+    *("tyro.cli", "simple_parsing.parse", "draccus.parse", "pyrallis.parse", "jsonargparse.CLI"),
+    *("jsonargparse.auto_cli", "fire.Fire", "typer.run", "defopt.run"),
+)
+"""Functions that fill a dataclass, or call a function, by options of the command line."""
+FIELDS = (
+    *("dataclasses.field", "attr.ib", "attr.field", "attrs.field", "pydantic.Field", "pydantic.fields.Field"),
+    *("simple_parsing.field", "simple_parsing.helpers.field", "draccus.field", "pyrallis.field", "chz.field"),
+)
+"""Functions that say what a field of a class holds by default."""
+FIELD_DECORATORS = (
+    *("dataclasses.dataclass", "pydantic.dataclasses.dataclass", "attr.s", "attr.define", "attrs.define"),
+    *("attrs.frozen", "attr.dataclass", "chz.chz"),
+)
+FIELD_BASES = (
+    *("pydantic.BaseModel", "pydantic.BaseSettings", "pydantic_settings.BaseSettings"),
+    *("tap.Tap", "tap.tap.Tap", "simple_parsing.Serializable", "simple_parsing.helpers.Serializable"),
+)
+"""Classes whose subclasses are declared by their fields."""
+PATHS = ("pathlib.Path", "pathlib.PurePath", "pathlib.PosixPath", "os.path.join")
+SAME_PATH = ("os.path.abspath", "os.path.realpath", "os.path.normpath", "os.path.expanduser", "os.fspath")
+CONFIGURATION_LOADERS = (
+    *("yaml.safe_load", "yaml.load", "yaml.full_load", "yaml.unsafe_load", "json.load", "json.loads"),
+    *("tomllib.load", "tomllib.loads", "tomli.load", "tomli.loads", "toml.loads"),
+)
+"""Functions that read a configuration from an open file, or from its text."""
+CONFIGURATION_READERS = ("toml.load", "omegaconf.OmegaConf.load")
+"""Functions that read a configuration by its path."""
+CONFIGURATION_WRAPPERS = (
+    *("omegaconf.OmegaConf.create", "omegaconf.OmegaConf.to_container", "omegaconf.DictConfig", "easydict.EasyDict"),
+    *("addict.Dict", "munch.Munch", "munch.munchify", "munch.DefaultMunch.fromDict", "box.Box", "dotmap.DotMap"),
+    *("attrdict.AttrDict", "ml_collections.ConfigDict", "ml_collections.config_dict.ConfigDict"),
+)
+"""Functions and classes that make the same configuration of one, with another type."""
 HF_TRAINERS = re.compile(r"^(transformers|trl|sentence_transformers|setfit|optimum\.\w+)\.(\w*\.)*\w*Trainer$")
 HF_CALLBACK = "transformers.TrainerCallback"
 HF_ARGUMENTS = re.compile(

@@ -35,6 +35,7 @@ from trainlint.semantics import (
     unchanged,
 )
 from trainlint.semantics.arguments import Given
+from trainlint.semantics.configuration_files import ConfigurationFiles
 from trainlint.semantics.context import Context
 from trainlint.semantics.decoded import Decoded
 from trainlint.semantics.facts import ModuleFacts
@@ -49,6 +50,7 @@ from trainlint.semantics.project import (
     Collective,
     Concatenation,
     ConfigurationSetting,
+    DeepSpeedConfiguration,
     DoubleArithmetic,
     DynamicShape,
     EarlyRead,
@@ -161,12 +163,17 @@ class LinkOptions:
     """Oldest one, which the code that fixes leave must run with too; None where nothing bounds it from below."""
 
 
-def link(files: Mapping[Path, ModuleFacts], options: LinkOptions | None = None) -> Project:
+def link(
+    files: Mapping[Path, ModuleFacts],
+    options: LinkOptions | None = None,
+    configurations: ConfigurationFiles | None = None,
+) -> Project:
     """Interpret every entry point among `files` and return what the rules may query.
 
     `files` holds one connected part of the project, by absolute path: modules that import each other, and no others.
+    `configurations` has the configuration files that they name.
     """
-    linker = Linker(files, options or LinkOptions())
+    linker = Linker(files, options or LinkOptions(), configurations=configurations)
     walks = [linker.walk(path) for path in linker.entries]
     called = frozenset().union(*(walk.reached for walk in walks))
     project = Project(torch_version=linker.options.torch_version)
@@ -263,9 +270,17 @@ class Linker:
     were called before.
     """
 
-    def __init__(self, files: Mapping[Path, ModuleFacts], options: LinkOptions, decoded: Decoded | None = None) -> None:
-        """`decoded` has what was decoded of the files before, where they were linked before."""
+    def __init__(
+        self,
+        files: Mapping[Path, ModuleFacts],
+        options: LinkOptions,
+        decoded: Decoded | None = None,
+        configurations: ConfigurationFiles | None = None,
+    ) -> None:
+        """`decoded` has what was decoded of the files before, where they were linked before; `configurations` has the
+        configuration files that they name."""
         self.files = files
+        self.configurations = ConfigurationFiles({}) if configurations is None else configurations
         self.options = options
         self.map = ModuleMap(files)
         self.decoded = Decoded() if decoded is None else decoded
@@ -393,6 +408,7 @@ class Linker:
             mentions=self.mentions(path),
             rank_names=frozenset(self.options.rank_guards),
             decoded=self.decoded,
+            configurations=self.configurations,
         )
 
     # ------------------------------------------------------------------------------------------ functions not called
@@ -587,6 +603,7 @@ class _Finisher:
             Checkpoint: project.checkpoints,
             EnvironmentSetting: project.environment,
             ConfigurationSetting: project.settings,
+            DeepSpeedConfiguration: project.deepspeed,
         }
 
     def finish(self) -> None:

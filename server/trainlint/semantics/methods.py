@@ -10,6 +10,8 @@ from trainlint.semantics import (
     classes,
     clocks,
     code,
+    command_line,
+    configurations,
     entry_facts,
     expressions,
     frameworks,
@@ -300,6 +302,8 @@ def _option_method(frame: Frame, receiver: Option, name: str, given: Given, node
         return Listing(Tuple((STRING, Option(receiver.name))))
     if name == "backward":
         steps.mark_backward(frame, node)
+    if name == "update" and command_line.holds_options(receiver):
+        command_line.update_options(frame, given)
     return Option(name)
 
 
@@ -377,39 +381,6 @@ def _data_set(frame: Frame, receiver: Object, name: str, given: Given, node: cod
     return receiver
 
 
-def _parser(frame: Frame, receiver: Object, name: str, given: Given, node: code.Call | None) -> Value:
-    if name == "add_argument":
-        _declare_option(frame, given)
-        return OBJECT
-    if name == "parse_args":
-        return Option("config")
-    if name == "parse_known_args":
-        return Tuple((Option("config"), Listing(STRING)))
-    if name == "parse_args_into_dataclasses":
-        return Tuple((Option("config"), Option("config"), Option("config")))
-    if name in ("add_argument_group", "add_mutually_exclusive_group", "add_parser", "add_subparsers"):
-        return receiver
-    return OBJECT
-
-
-def _declare_option(frame: Frame, given: Given) -> None:
-    flags = [value.value for value in given.positional if isinstance(value, Const) and isinstance(value.value, str)]
-    if not flags:
-        return
-    longest = next((flag for flag in flags if flag.startswith("--")), flags[0])
-    destination = given.keywords.get("dest")
-    name = str(destination.value) if isinstance(destination, Const) else longest.lstrip("-").replace("-", "_")
-    if naming.RANK.search(name) or naming.DEVICE.search(name):
-        return
-    default = given.keywords.get("default", NONE)
-    if given.keywords.get("action") == Const("store_true"):
-        default = Const(False)
-    has_default = isinstance(default, Const)
-    frame.run.command_line.setdefault(
-        name, Option(name, default.value if isinstance(default, Const) else None, has_default)
-    )
-
-
 def _base_constructor(frame: Frame, receiver: Object, name: str, given: Given, node: code.Call | None) -> Value:
     frame.run.passed_up[id(receiver.inner)] = given
     return NONE
@@ -454,7 +425,13 @@ _HANDLERS: dict[str, Handler] = {
     object_types.TRACKER: _tracker,
     object_types.TOKENIZER: _tokenizer,
     object_types.HF_DATASET: _data_set,
-    object_types.PARSER: _parser,
+    object_types.PARSER: lambda frame, receiver, name, given, node: command_line.parser_method(
+        frame, receiver, name, given, node
+    ),
+    object_types.PATH: lambda frame, receiver, name, given, node: configurations.path_method(
+        frame, receiver, name, given, node
+    ),
+    object_types.FILE: lambda frame, receiver, name, given, node: receiver if name == "read" else OBJECT,
     object_types.CHECKPOINT: _checkpoint,
     object_types.STATE_DICT: _checkpoint,
     object_types.ACCELERATOR: lambda frame, receiver, name, given, node: frameworks.accelerator_method(

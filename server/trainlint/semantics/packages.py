@@ -11,6 +11,8 @@ from trainlint.semantics import (
     calls,
     clocks,
     code,
+    command_line,
+    configurations,
     entry_facts,
     expressions,
     frameworks,
@@ -29,6 +31,7 @@ from trainlint.semantics import (
     transforms,
 )
 from trainlint.semantics.arguments import Given
+from trainlint.semantics.configuration_files import SUFFIXES
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import Arguments, FileLoad, ReportKind, SyncKind
 from trainlint.semantics.state import Frame
@@ -53,6 +56,7 @@ from trainlint.semantics.values import (
     Option,
     Partial,
     Reference,
+    Table,
     Tensor,
     Test,
     Tuple,
@@ -382,6 +386,29 @@ def _environment_default(frame: Frame, given: Given, node: code.Call | None) -> 
     return STRING
 
 
+def _deepspeed_by(keyword: str) -> Call:
+    """A class that is given DeepSpeed's configuration by a keyword."""
+
+    def make(frame: Frame, given: Given, node: code.Call | None) -> Value:
+        frameworks.note_deepspeed(frame, given.keywords.get(keyword), node)
+        return UNKNOWN
+
+    return make
+
+
+def _path_argument(given: Given) -> Value:
+    """A path that a function of `os.path` is given, for those that keep what it means."""
+    value = given.positional[0] if given.positional else OBJECT
+    named = isinstance(value, Const) and str(value.value).endswith(SUFFIXES)
+    return value if named or (isinstance(value, Object) and value.type == object_types.PATH) else OBJECT
+
+
+def _configuration_argument(given: Given) -> Value:
+    """The configuration that a function wraps, or turns into another type; nothing is known of any other argument."""
+    value = next(iter(given.all()), UNKNOWN)
+    return value if isinstance(value, Table) else UNKNOWN
+
+
 def _set_start_method(frame: Frame, given: Given, node: code.Call | None) -> Value:
     frame.run.entry.chooses_start_method = True
     return NONE
@@ -456,9 +483,29 @@ _EXACT: dict[str, Call] = {
     "torch.multiprocessing.set_start_method": _set_start_method,
     "multiprocessing.set_start_method": _set_start_method,
     "functools.lru_cache": lambda frame, given, node: Object(object_types.CACHE),
-    "argparse.ArgumentParser": lambda frame, given, node: Object(object_types.PARSER),
-    "configargparse.ArgumentParser": lambda frame, given, node: Object(object_types.PARSER),
-    "transformers.HfArgumentParser": lambda frame, given, node: Object(object_types.PARSER),
+    **dict.fromkeys(library.ARGUMENT_PARSERS, lambda frame, given, node: Object(object_types.PARSER)),
+    **dict.fromkeys(
+        library.DATACLASS_PARSERS,
+        lambda frame, given, node: Object(object_types.PARSER, inner=given.get("dataclass_types", 0)),
+    ),
+    **dict.fromkeys(library.COMMAND_RUNNERS, lambda frame, given, node: command_line.run_command(frame, given, node)),
+    **dict.fromkeys(library.FIELDS, lambda frame, given, node: command_line.field(frame, given, node)),
+    **dict.fromkeys(library.PATHS, lambda frame, given, node: configurations.joined(frame, given.positional)),
+    **dict.fromkeys(library.SAME_PATH, lambda frame, given, node: _path_argument(given)),
+    "os.path.dirname": lambda frame, given, node: configurations.parent_of(_path_argument(given)),
+    **dict.fromkeys(
+        library.CONFIGURATION_LOADERS, lambda frame, given, node: configurations.loaded(frame, given, node)
+    ),
+    **dict.fromkeys(
+        library.CONFIGURATION_READERS, lambda frame, given, node: configurations.loaded_by_path(frame, given, node)
+    ),
+    **dict.fromkeys(library.CONFIGURATION_WRAPPERS, lambda frame, given, node: _configuration_argument(given)),
+    "omegaconf.OmegaConf.merge": lambda frame, given, node: configurations.merged(frame, given, node),
+    "omegaconf.OmegaConf.unsafe_merge": lambda frame, given, node: configurations.merged(frame, given, node),
+    "omegaconf.OmegaConf.structured": lambda frame, given, node: command_line.run_command(frame, given, node),
+    "hydra.main": lambda frame, given, node: configurations.hydra_main(frame, given, node),
+    "argparse.Namespace": lambda frame, given, node: configurations.from_keywords(frame, given, node),
+    "types.SimpleNamespace": lambda frame, given, node: configurations.from_keywords(frame, given, node),
     "os.environ.get": _environment_get,
     "os.getenv": _environment_get,
     "os.environ.setdefault": _environment_default,
@@ -476,6 +523,8 @@ _EXACT: dict[str, Call] = {
         frame, given, node
     ),
     "pytorch_lightning.cli.LightningCLI": lambda frame, given, node: lightning.make_command_line(frame, given, node),
+    "accelerate.DeepSpeedPlugin": _deepspeed_by("hf_ds_config"),
+    "accelerate.utils.DeepSpeedPlugin": _deepspeed_by("hf_ds_config"),
     "deepspeed.initialize": lambda frame, given, node: frameworks.initialize_deepspeed(frame, given, node),
     **{f"logging.{name}": _root_logger(name) for name in ("debug", "info", "warning", "error", "critical", "log")},
 }
@@ -565,6 +614,8 @@ def _hf_trainer(frame: Frame, name: str, given: Given, node: code.Call | None) -
 
 
 def _lightning_strategy(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
+    if name.endswith("DeepSpeedStrategy"):
+        frameworks.note_deepspeed(frame, given.keywords.get("config"), node)
     return Object(object_types.LIGHTNING_STRATEGY, origin=name)
 
 
@@ -573,10 +624,7 @@ def _lightning_profiler(frame: Frame, name: str, given: Given, node: code.Call |
 
 
 def _hf_arguments(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
-    records.record_call(frame, "transformers.TrainingArguments", given, node, Reference(name))
-    entry = frame.run.entry
-    if Const(True) in (given.keywords.get("use_cpu"), given.keywords.get("no_cuda")):
-        entry.stays_on_cpu = entry.cuda is not Known.YES
+    frameworks.note_training_arguments(frame, name, given, node)
     return Option("config")
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from trainlint.semantics import code, expressions, frameworks, guards, library, object_types
+from trainlint.semantics import code, configurations, expressions, frameworks, guards, library, object_types
 from trainlint.semantics.arguments import Given
+from trainlint.semantics.configuration_files import SUFFIXES
 from trainlint.semantics.state import Frame, Role, Where
 from trainlint.semantics.values import (
     ARRAY,
@@ -45,12 +46,15 @@ def bind_arguments(frame: Frame, function: Function, given: Given) -> dict[str, 
             bound[parameter.name] = _default(frame, function, parameter)
         else:
             bound[parameter.name] = UNKNOWN
+        if isinstance(bound[parameter.name], Unknown) and function.decorators:
+            bound[parameter.name] = configurations.filled_by_hydra(function) or UNKNOWN
         if isinstance(bound[parameter.name], Unknown) and parameter.annotation is not None:
             bound[parameter.name] = annotated(frame, function, parameter.annotation)
         elif isinstance(bound[parameter.name], Tensor) and parameter.annotation is not None:
             bound[parameter.name] = strings_by(parameter.annotation) or bound[parameter.name]
         value = bound[parameter.name]
-        if isinstance(value, Const) and isinstance(value.value, str) and value.value not in _TELLING:
+        text = value.value if isinstance(value, Const) else None
+        if isinstance(text, str) and text not in _TELLING and not text.endswith(SUFFIXES):
             bound[parameter.name] = STRING
     return bound
 

@@ -1,4 +1,5 @@
-"""What a file's bytes tell without a parse: which modules it imports, and whether training libraries are among them.
+"""What a file's bytes tell without a parse: which modules it imports, whether training libraries are among them, and
+which configuration files it names.
 
 The linker needs the import closure of training code, and a parse costs fifty times as much as this. The scan may report
 an import that stands in a string or a comment; it misses none that is written as people write them.
@@ -46,6 +47,17 @@ _FIRST_DOTTED = re.compile(rb"%s*(%s)" % (_GAP, _DOTTED))
 _FIRST_WORD = re.compile(rb"[\s\\(]*(\*|%s+)" % _WORD)
 _GAPS = re.compile(rb"[\s\\]+")
 _COMMENT = re.compile(rb"#[^\r\n]*")
+_ENDS_FILE_NAME = re.compile(rb"\.(?:yaml|yml|json|toml)[\"']")
+_STARTS_FILE_NAME = re.compile(rb"[\"']([^\"'{}\\\r\n]+)\Z")
+_FOLDER_BEFORE = re.compile(rb"[\"']([^\"'{}\\\r\n]+)[\"']\)?[ \t]*[,/][ \t]*\Z")
+"""The folder of `Path("configs") / "train.yaml"` and of `os.path.join("configs", "train.yaml")`."""
+_LONGEST_FILE_NAME = 200
+_TAKES_OPTIONS = re.compile(rb"\b(?:add_argument|HfArgumentParser|TrlParser|tyro|simple_parsing|hydra|from_cli)\b")
+LAUNCHERS = "*.sh"
+"""Stands for the scripts around a program."""
+_HYDRA_ARGUMENT = re.compile(rb"config_(path|name)[ \t]*=[ \t]*[\"']([^\"'\\\r\n]*)[\"']")
+_MOST_CONFIGURATIONS = 100
+"""Names of configuration files in one file; one with more tests them, or writes them."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +66,9 @@ class Scan:
 
     imports: tuple[ImportedModule, ...]
     """The modules it imports, in no particular order, each once."""
+    configurations: tuple[str, ...] = ()
+    """The configuration files that it may read, by the names that its texts give them: relative paths, those of folders
+    with a slash at their end. LAUNCHERS stands for the scripts that may pass options to it."""
 
     @cached_property
     def libraries(self) -> frozenset[str]:
@@ -64,10 +79,30 @@ class Scan:
 def scan(source: bytes) -> Scan:
     """Find the imports of a Python file: statements wherever they stand, and `import_module("literal")`."""
     source = source.removeprefix(b"\xef\xbb\xbf")
+    configurations = tuple(dict.fromkeys(_configurations(source)))
     if b"import" not in source:
-        return Scan(())
+        return Scan((), configurations)
     found = [*_from_imports(source), *_plain_imports(source), *_called_imports(source)]
-    return Scan(tuple(dict.fromkeys(found)))
+    return Scan(tuple(dict.fromkeys(found)), configurations)
+
+
+def _configurations(source: bytes) -> Iterator[str]:
+    """The names of configuration files in the texts of a program."""
+    for match, _ in zip(_ENDS_FILE_NAME.finditer(source), range(_MOST_CONFIGURATIONS), strict=False):
+        text = source[max(0, match.start() - _LONGEST_FILE_NAME) : match.end() - 1]
+        name = _STARTS_FILE_NAME.search(text)
+        if name is None:
+            continue
+        path = name[1].decode("utf-8", "replace")
+        yield path
+        while (folder := _FOLDER_BEFORE.search(text, 0, name.start())) is not None:
+            path, name = f"{folder[1].decode('utf-8', 'replace')}/{path}", folder
+            yield path
+    if _TAKES_OPTIONS.search(source) is not None:
+        yield LAUNCHERS
+    if b"hydra" in source and (arguments := dict(_HYDRA_ARGUMENT.findall(source))):
+        # a folder of files that name one another
+        yield f"{arguments.get(b'path', b'.').decode('utf-8', 'replace') or '.'}/"
 
 
 def _from_imports(source: bytes) -> Iterator[ImportedModule]:

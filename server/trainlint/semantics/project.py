@@ -28,6 +28,7 @@ from trainlint.semantics.values import (
     Instance,
     Object,
     Option,
+    Table,
     Tensor,
     Test,
     Unknown,
@@ -70,6 +71,28 @@ class Arguments:
         """The literal passed for `name`; `UNKNOWN` where it was not passed or is not a literal."""
         value = self.named.get(name, UNKNOWN)
         return value.value if isinstance(value, Const) else UNKNOWN
+
+    def setting(self, name: str) -> Option | None:
+        """What is passed for `name` where that is a setting that holds something by default: an option of the command
+        line, a field of a configuration."""
+        value = self.named.get(name)
+        return value if isinstance(value, Option) and value.has_default else None
+
+    def holding(self, name: str) -> object:
+        """The literal passed for `name`, or what the setting holds by default that is passed for it; `UNKNOWN` where
+        neither is known."""
+        setting = self.setting(name)
+        return self.constant(name) if setting is None else setting.default
+
+    def certainty(self, *names: str) -> Confidence:
+        """How sure it is at most that the parameters hold what `holding` says."""
+        settings = [setting for name in names if (setting := self.setting(name)) is not None]
+        return min((setting.certainty for setting in settings), default=Confidence.HIGH)
+
+    def told_by(self, *names: str) -> str:
+        """Who sets the parameters, as messages end: ": config.yaml sets `workers` to 0"; empty for literals."""
+        told = [setting.told for name in names if (setting := self.setting(name)) is not None]
+        return f": {' and '.join(told)}" if told else ""
 
     def unknown(self, name: str) -> bool:
         """Whether `name` may hold anything: passed as an unknown value or an option, or maybe inside `**kwargs`."""
@@ -378,7 +401,9 @@ class Loader:
         # a switch that is on by default, or that follows from the machine, is on where it matters
         if given is True or isinstance(value, Test | Host) or (isinstance(value, Option) and value.default is True):
             return Known.YES
-        return Known.NO if given is False or self.arguments.absent("pin_memory") else Known.UNKNOWN
+        # one that is off by default is there to be turned on, unless a file says that it is off
+        off = isinstance(value, Option) and value.fixed and value.default is False
+        return Known.NO if given is False or off or self.arguments.absent("pin_memory") else Known.UNKNOWN
 
     @property
     def forks(self) -> Known:
@@ -513,6 +538,24 @@ class Trainer:
     """Whether that dataset computes or reads for each item."""
     makes_loader: bool = False
     """Whether it is of a class of the project that makes the training loader its own way."""
+
+
+@immutable
+class DeepSpeedConfiguration:
+    """What DeepSpeed is told: by `deepspeed.initialize(config=…)`, `TrainingArguments(deepspeed=…)`, Accelerate's and
+    Lightning's ways to pass it."""
+
+    site: Site
+    text: str
+    context: Context
+    settings: Table
+
+    def holding(self, *path: str) -> Value:
+        """What stands at a path of keys; UNKNOWN where nothing does, or it is not known."""
+        value: Value = self.settings
+        for key in path:
+            value = value.get(key) if isinstance(value, Table) else UNKNOWN
+        return value
 
 
 @immutable
@@ -845,6 +888,7 @@ class Project:
     name_uses: list[NameUse] = field(default_factory=list)
     environment: list[EnvironmentSetting] = field(default_factory=list)
     settings: list[ConfigurationSetting] = field(default_factory=list)
+    deepspeed: list[DeepSpeedConfiguration] = field(default_factory=list)
     torch_version: tuple[int, int] | None = None
     """Newest torch release that the project admits; None where nothing bounds it from above."""
 

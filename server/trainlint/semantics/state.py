@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trainlint.semantics import code
+from trainlint.semantics.configuration_files import ConfigurationFiles
 from trainlint.semantics.decoded import Decoded
 from trainlint.semantics.facts import ModuleFacts
 from trainlint.semantics.immutable import immutable
@@ -428,6 +429,8 @@ class Run:
     sampler_where: dict[int, Where] = field(default_factory=dict)
     command_line: dict[str, Value] = field(default_factory=dict)
     """Options that an argument parser declares, by the name of their attribute."""
+    defaults_replaced: bool = False
+    """Whether the program has given options defaults that are not known."""
     wrapped_models: dict[Site, WrappedModel] = field(default_factory=dict)
     wrapper: str = ""
     """Canonical name of the latest wrapper that averages gradients."""
@@ -457,6 +460,11 @@ class Run:
     rank_names: frozenset[str] = frozenset()
     """Names that the configuration says are true on one rank only."""
     decoded: Decoded = field(default_factory=Decoded)
+    configurations: ConfigurationFiles = field(default_factory=lambda: ConfigurationFiles({}))
+    """The configuration files that the code names."""
+    reassigned: set[str] = field(default_factory=set)
+    """Names of settings that come from a configuration file and that the program gives other values somewhere; "*" for
+    any."""
     searching: set[tuple[Path, str]] = field(default_factory=set)
     """Names that are being looked for through star imports, so that circles end."""
     changed_datasets: set[int] = field(default_factory=set)

@@ -11,6 +11,7 @@ from trainlint.semantics import (
     classes,
     clocks,
     code,
+    command_line,
     conditions,
     expressions,
     functions,
@@ -45,7 +46,6 @@ from trainlint.semantics.values import (
     Tensor,
     Unknown,
     Value,
-    is_reference,
     join,
 )
 from trainlint.semantics.vocabulary import GradMode, GuardKind
@@ -341,8 +341,8 @@ def _define_class(frame: Frame, node: code.DefineClass) -> Leaves:
     qualname = f"{frame.symbol}.{node.name}" if frame.symbol else node.name
     bases = tuple(expressions.evaluate(frame, base.value) for base in node.bases if base.keyword is None)
     decorators = [expressions.evaluate(frame, decorator) for decorator in node.decorators]
-    settings = any(is_reference(decorator, "dataclasses.dataclass") for decorator in decorators) or any(
-        isinstance(decorator, code.Call) and dotted(decorator.function).endswith("dataclass")
+    settings = command_line.is_settings_class(decorators, bases) or any(
+        isinstance(decorator, code.Call) and dotted(decorator.function).endswith(("dataclass", "define"))
         for decorator in node.decorators
     )
     cls = Class(frame.module, node, qualname, bases, row=frame.row)
@@ -379,16 +379,18 @@ def _define_class(frame: Frame, node: code.DefineClass) -> Leaves:
         else:
             run_block(body, (statement,))
             if settings and isinstance(statement, code.Assign) and isinstance(statement.targets[0], code.Name):
-                _make_setting(cls, statement.targets[0].id)
+                _make_setting(frame, cls, statement.targets[0].id)
     frame.bind(node.name, cls)
     return Leaves.END
 
 
-def _make_setting(cls: Class, name: str) -> None:
+def _make_setting(frame: Frame, cls: Class, name: str) -> None:
     """A field of a dataclass has a default that whoever makes the object may change."""
     value = cls.members.get(name)
     if isinstance(value, Const):
-        cls.members[name] = Option(name, value.value, True)
+        cls.members[name] = command_line.option_of(frame, name, value)
+    elif isinstance(value, Option):
+        cls.members[name] = replace(value, name=name)
 
 
 _Handler = Callable[[Frame, Any], Leaves]

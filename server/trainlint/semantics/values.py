@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from trainlint.semantics.immutable import immutable, replace
-from trainlint.semantics.vocabulary import GuardKind, Place
+from trainlint.semantics.vocabulary import Confidence, GuardKind, Place
 
 if TYPE_CHECKING:
     from trainlint.semantics import code
@@ -34,11 +34,33 @@ class Const:
 
 @immutable
 class Option:
-    """A value that whoever starts the job may change: a command-line option, a field of a configuration."""
+    """A value that the code leaves to others: a command-line option, a field of a configuration."""
 
     name: str
     default: bool | int | float | str | None = None
     has_default: bool = False
+    """Whether `default` is what it holds, unless whoever starts the job says otherwise."""
+    file: str = ""
+    """The configuration file that gives the default, by its name; empty where the code does."""
+    fixed: bool = False
+    """Whether the code reads that file whoever starts the job, and nothing that is known changes what it says."""
+
+    @property
+    def certainty(self) -> Confidence:
+        """How sure it is at most what holds for the default alone, such as that there are no workers: what the command
+        line may change, nobody knows."""
+        return Confidence.MEDIUM if self.fixed and self.has_default else Confidence.LOW
+
+    @property
+    def told(self) -> str:
+        """Who sets it, as messages say it."""
+        if self.file:
+            return f"{self.file} sets `{self.name}` to {self.default}"
+        return f"`{self.name}` is {self.default} by default"
+
+    def without_default(self) -> Option:
+        """The same setting, of which nothing is known but its name."""
+        return Option(self.name)
 
 
 @immutable
@@ -180,6 +202,8 @@ class Table:
 
     items: tuple[tuple[str, Value], ...]
     rest: Value | None = None
+    file: str = ""
+    """The configuration file that it was read from, by its name."""
 
     def get(self, key: str) -> Value:
         """The value under a key; UNKNOWN where it may be anything."""
@@ -320,6 +344,13 @@ WHOLE_ARRAY = Host("array", whole=True)
 MOST_OPTIONS = 8
 
 
+def held(value: Value | None) -> object:
+    """The literal that a value is, or what a setting holds by default; UNKNOWN for anything else."""
+    if isinstance(value, Option):
+        return value.default if value.has_default else UNKNOWN
+    return value.value if isinstance(value, Const) else UNKNOWN
+
+
 def options(value: Value) -> tuple[Value, ...]:
     """The alternatives of a value: itself, unless it is a choice."""
     return value.options if isinstance(value, Choice) else (value,)
@@ -406,8 +437,10 @@ def _join_tensors(one: Tensor, other: Tensor) -> Tensor:
 
 def _join_host(one: Value, other: Value) -> Value:
     kinds = {_host_kind(one), _host_kind(other)}
-    if isinstance(one, Option) or isinstance(other, Option):
-        return one if isinstance(one, Option) else other
+    if isinstance(one, Option):
+        return _join_option(one, other)
+    if isinstance(other, Option):
+        return _join_option(other, one)
     if kinds == {"number"}:
         # what one branch multiplies is a multiple wherever that branch is taken
         return Host("number", ranks=max((value.ranks for value in (one, other) if isinstance(value, Host)), default=0))
@@ -415,6 +448,19 @@ def _join_host(one: Value, other: Value) -> Value:
         # a run without other processes
         return Host("world-size")
     return Host(kinds.pop()) if len(kinds) == 1 else OBJECT
+
+
+def _join_option(option: Option, other: Value) -> Value:
+    """A setting, or something else: what it holds by default is known only where that is the same."""
+    if isinstance(other, Option):
+        same = other.has_default and option.has_default and _same_constant(option.default, other.default)
+        return replace(option, fixed=option.fixed and other.fixed) if same else option.without_default()
+    same = isinstance(other, Const) and option.has_default and _same_constant(option.default, other.value)
+    return option if same else option.without_default()
+
+
+def _same_constant(one: object, other: object) -> bool:
+    return one.__class__ is other.__class__ and one == other
 
 
 def _host_kind(value: Value) -> str:
@@ -434,7 +480,7 @@ def _join_tables(one: Table, other: Table) -> Table:
         for name in names
     )
     rest = one.rest if other.rest is None else other.rest if one.rest is None else join(one.rest, other.rest)
-    return Table(merged, rest)
+    return Table(merged, rest, one.file or other.file)
 
 
 def _weaken(value: Value) -> Value:
@@ -443,7 +489,7 @@ def _weaken(value: Value) -> Value:
         return replace(value, proved=False)
     if isinstance(value, Const | Host | Tuple | Table):
         return UNKNOWN
-    return value
+    return value.without_default() if isinstance(value, Option) else value
 
 
 def is_reference(value: Value, *names: str) -> bool:
