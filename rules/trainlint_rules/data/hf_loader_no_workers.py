@@ -288,6 +288,80 @@ class HfLoaderNoWorkers(Rule):
             trainer.train()
             """,  # noqa: E501
         ),
+        invalid(
+            """
+            from dataclasses import dataclass, field
+
+            from torch.utils.data import Dataset
+            from transformers import AutoModelForCausalLM, AutoTokenizer, HfArgumentParser, Trainer, TrainingArguments
+
+
+            @dataclass
+            class DataOptions:
+                path: str = field(default="texts.txt", metadata={"help": "one text in a row"})
+
+
+            class Texts(Dataset):
+                def __init__(self, path):
+                    with open(path) as file:
+                        self.texts = file.read().splitlines()
+                    self.tokenizer = AutoTokenizer.from_pretrained("gpt2")
+
+                def __len__(self):
+                    return len(self.texts)
+
+                def __getitem__(self, index):
+                    return self.tokenizer(self.texts[index], truncation=True, max_length=512)
+
+
+            parser = HfArgumentParser((DataOptions, TrainingArguments))
+            options, args = parser.parse_json_file("args.json")  # expect: TL121
+            Trainer(AutoModelForCausalLM.from_pretrained("gpt2"), args, train_dataset=Texts(options.path)).train()
+            """,
+            because="the file of arguments asks for no workers",
+            others={
+                "args.json": """
+                {"path": "texts.txt", "output_dir": "out", "dataloader_num_workers": 0}
+                """
+            },
+        ),
+        valid(
+            """
+            from dataclasses import dataclass, field
+
+            from torch.utils.data import Dataset
+            from transformers import AutoModelForCausalLM, AutoTokenizer, HfArgumentParser, Trainer, TrainingArguments
+
+
+            @dataclass
+            class DataOptions:
+                path: str = field(default="texts.txt", metadata={"help": "one text in a row"})
+
+
+            class Texts(Dataset):
+                def __init__(self, path):
+                    with open(path) as file:
+                        self.texts = file.read().splitlines()
+                    self.tokenizer = AutoTokenizer.from_pretrained("gpt2")
+
+                def __len__(self):
+                    return len(self.texts)
+
+                def __getitem__(self, index):
+                    return self.tokenizer(self.texts[index], truncation=True, max_length=512)
+
+
+            parser = HfArgumentParser((DataOptions, TrainingArguments))
+            options, args = parser.parse_json_file("args.json")
+            Trainer(AutoModelForCausalLM.from_pretrained("gpt2"), args, train_dataset=Texts(options.path)).train()
+            """,
+            because="the file of arguments asks for four workers",
+            others={
+                "args.json": """
+                {"path": "texts.txt", "output_dir": "out", "dataloader_num_workers": 4}
+                """
+            },
+        ),
         valid(
             """
             from datasets import load_dataset
@@ -444,9 +518,9 @@ class HfLoaderNoWorkers(Rule):
                 yield self.finding(
                     settings,
                     f"{quote(settings.text)} has the Trainer make every batch in the training thread, and the step "
-                    "waits for it",
+                    f"waits for it{settings.arguments.told_by(ARGUMENT)}",
                     help=f"Pass {ARGUMENT}: half to two thirds of the cores per GPU",
-                    confidence=_certainty(trainers),
+                    confidence=min(_certainty(trainers), settings.arguments.certainty(ARGUMENT)),
                     related=tuple(RelatedSite(one.site, "the training that waits for it") for one in trainings),
                 )
 
@@ -454,6 +528,10 @@ class HfLoaderNoWorkers(Rule):
         settings = finding.subject
         if not isinstance(settings, Call):
             return None
+        setting = settings.arguments.setting(ARGUMENT)
+        if setting is not None:
+            place = f"in {setting.file}" if setting.file else "by default"
+            return Fix(Applicability.DISPLAY, f"Set {setting.name} to half of the cores {place}, and at most 8 per GPU")
         message = f"Pass {ARGUMENT}={HALF_THE_CORES}"
         if settings.arguments.spread:
             return Fix(Applicability.DISPLAY, message)
@@ -472,7 +550,7 @@ def _asks_for_none(settings: Call) -> bool:
     given = settings.arguments
     on_cpu = given.constant("use_cpu") is True or given.constant("no_cuda") is True
     elsewhere = given.constant("do_train") is False or settings.context.under(GuardKind.DEBUG)
-    none = given.absent(ARGUMENT) or given.constant(ARGUMENT) == 0
+    none = given.absent(ARGUMENT) or given.holding(ARGUMENT) == 0
     return none and settings.context.may_use_gpu and not on_cpu and not elsewhere
 
 

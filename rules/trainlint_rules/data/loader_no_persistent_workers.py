@@ -347,7 +347,7 @@ class LoaderNoPersistentWorkers(Rule):
                         loader,
                         f"{quote(loader.text)} starts its workers anew in every epoch",
                         help="Pass persistent_workers=True",
-                        confidence=confidence,
+                        confidence=min(confidence, loader.arguments.certainty("persistent_workers")),
                         related=tuple(
                             RelatedSite(use.site, "started anew here") for use in loader.uses if use.restarts
                         ),
@@ -358,6 +358,9 @@ class LoaderNoPersistentWorkers(Rule):
         if not isinstance(loader, Loader):
             return None
         message = "Pass persistent_workers=True"
+        setting = loader.arguments.setting("persistent_workers")
+        if setting is not None:
+            return Fix(Applicability.DISPLAY, f"Turn {setting.name} on in {setting.file}")
         if loader.arguments.spread or not isinstance(loader.arguments.value("num_workers"), Const):
             return Fix(Applicability.DISPLAY, message)
         return Fix(Applicability.UNSAFE, message, (SetArgument(loader.site, "persistent_workers", "True"),))
@@ -368,8 +371,10 @@ class LoaderNoPersistentWorkers(Rule):
 
 def _keeps_workers(loader: Loader) -> bool:
     """Whether `persistent_workers` is, or may be, asked for."""
+    setting = loader.arguments.setting("persistent_workers")
+    switched_off = setting is not None and setting.fixed and setting.default is False
     given = loader.arguments.constant("persistent_workers")
-    return given is not False and not loader.arguments.absent("persistent_workers")
+    return given is not False and not switched_off and not loader.arguments.absent("persistent_workers")
 
 
 def _workers_certainty(loader: Loader) -> Confidence | None:

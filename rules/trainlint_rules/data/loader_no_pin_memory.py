@@ -375,8 +375,10 @@ class LoaderNoPinMemory(Rule):
             if loader.trains and loader.feeds_cuda is Known.YES and loader.pins is Known.NO and not _spared(loader):
                 yield self.finding(
                     loader,
-                    f"{quote(loader.text)} gives batches in pageable memory, so copies to the GPU cannot overlap",
+                    f"{quote(loader.text)} gives batches in pageable memory, so copies to the GPU cannot overlap"
+                    f"{loader.arguments.told_by('pin_memory')}",
                     help="Pass pin_memory=True",
+                    confidence=loader.arguments.certainty("pin_memory"),
                     related=tuple(RelatedSite(move.site, "moved to the GPU here") for move in loader.transfers),
                 )
 
@@ -386,6 +388,9 @@ class LoaderNoPinMemory(Rule):
             return None
         value = "True" if _surely_cuda(loader) else "torch.cuda.is_available()"
         message = f"Pass pin_memory={value}"
+        told = loader.arguments.setting("pin_memory")
+        if told is not None:
+            return Fix(Applicability.DISPLAY, f"Turn {told.name} on", because=f"{told.file} says what it is")
         if loader.arguments.spread:
             return Fix(Applicability.DISPLAY, message, because="the loader's arguments are not all written here")
         position = POSITION if loader.library == TORCH_LOADER else None

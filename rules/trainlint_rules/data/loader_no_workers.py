@@ -31,8 +31,9 @@ class LoaderNoWorkers(Rule):
 
     ## When it is fine
     Data that already lies in memory as tensors; evaluation loaders; loaders whose worker count comes from the command
-    line or a configuration; debugging, where a single process is easier to follow; datasets and collate functions that
-    return CUDA tensors, since CUDA cannot be used in a worker that was forked.
+    line, which may be 0 by default and more in every run (a finding of low confidence); debugging, where a single
+    process is easier to follow; datasets and collate functions that return CUDA tensors, since CUDA cannot be used in a
+    worker that was forked.
 
     ## Example
     ```python
@@ -219,6 +220,42 @@ class LoaderNoWorkers(Rule):
                 """
             },
         ),
+        invalid(
+            """
+            import torch
+            from torch import nn
+            from torch.utils.data import DataLoader
+            from torchvision import datasets, transforms
+
+            from settings import read
+
+            config = read("config.yaml")
+            dataset = datasets.MNIST("data", transform=transforms.ToTensor())
+            loader = DataLoader(dataset, batch_size=64, num_workers=config["data"]["workers"])  # expect: TL103
+            model = nn.Sequential(nn.Flatten(), nn.Linear(784, 10)).cuda()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for images, labels in loader:
+                loss = nn.functional.cross_entropy(model(images.cuda()), labels.cuda())
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="the configuration that the script reads says 0",
+            others={
+                "settings.py": """
+                import yaml
+
+
+                def read(path):
+                    with open(path) as file:
+                        return yaml.safe_load(file)
+                """,
+                "config.yaml": """
+                data:
+                  workers: 0
+                """,
+            },
+        ),
         valid(
             """
             import torch
@@ -317,6 +354,71 @@ class LoaderNoWorkers(Rule):
             """
             import torch
             from torch import nn
+            from torch.utils.data import DataLoader
+            from torchvision import datasets, transforms
+
+            from settings import read
+
+            config = read("config.yaml")
+            dataset = datasets.MNIST("data", transform=transforms.ToTensor())
+            loader = DataLoader(dataset, batch_size=64, num_workers=config["data"]["workers"])
+            model = nn.Sequential(nn.Flatten(), nn.Linear(784, 10)).cuda()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for images, labels in loader:
+                loss = nn.functional.cross_entropy(model(images.cuda()), labels.cuda())
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="the configuration that the script reads asks for four",
+            others={
+                "settings.py": """
+                import yaml
+
+
+                def read(path):
+                    with open(path) as file:
+                        return yaml.safe_load(file)
+                """,
+                "config.yaml": """
+                data:
+                  workers: 4
+                """,
+            },
+        ),
+        valid(
+            """
+            import sys
+
+            import torch
+            import yaml
+            from torch import nn
+            from torch.utils.data import DataLoader
+            from torchvision import datasets, transforms
+
+            with open(sys.argv[1] if len(sys.argv) > 1 else "config.yaml") as file:
+                config = yaml.safe_load(file)
+            dataset = datasets.MNIST("data", transform=transforms.ToTensor())
+            loader = DataLoader(dataset, batch_size=64, num_workers=config["workers"])
+            model = nn.Sequential(nn.Flatten(), nn.Linear(784, 10)).cuda()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for images, labels in loader:
+                loss = nn.functional.cross_entropy(model(images.cuda()), labels.cuda())
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="whoever starts the job names the configuration",
+            others={
+                "config.yaml": """
+                workers: 0
+                """,
+            },
+        ),
+        valid(
+            """
+            import torch
+            from torch import nn
             from torch.utils.data import DataLoader, TensorDataset
 
             dataset = TensorDataset(torch.randn(4096, 20), torch.randn(4096, 1))
@@ -398,7 +500,8 @@ class LoaderNoWorkers(Rule):
             if loader.trains and _has_no_workers(loader) and _could_wait(loader):
                 yield self.finding(
                     loader,
-                    f"{quote(loader.text)} makes every training batch in the training thread, and the GPU waits for it",
+                    f"{quote(loader.text)} makes every training batch in the training thread, and the GPU waits for it"
+                    f"{loader.arguments.told_by('num_workers')}",
                     help="Pass num_workers: half to two thirds of the cores per GPU",
                     confidence=_certainty(loader),
                     related=tuple(RelatedSite(use.site, "the loop that waits for it") for use in loader.uses),
@@ -408,6 +511,10 @@ class LoaderNoWorkers(Rule):
         loader = finding.subject
         if not isinstance(loader, Loader):
             return None
+        setting = loader.arguments.setting("num_workers")
+        if setting is not None:
+            place = f"in {setting.file}" if setting.file else "by default"
+            return Fix(Applicability.DISPLAY, f"Set {setting.name} to half of the cores {place}, and at most 8 per GPU")
         message = f"Pass num_workers={HALF_THE_CORES}"
         if loader.arguments.spread or loader.dataset_kind is DatasetKind.ITERABLE:
             return Fix(Applicability.DISPLAY, message)
@@ -423,7 +530,7 @@ class LoaderNoWorkers(Rule):
 
 
 def _has_no_workers(loader: Loader) -> bool:
-    return loader.arguments.absent("num_workers") or loader.arguments.constant("num_workers") == 0
+    return loader.arguments.absent("num_workers") or loader.arguments.holding("num_workers") == 0
 
 
 def _could_wait(loader: Loader) -> bool:
@@ -436,4 +543,4 @@ def _could_wait(loader: Loader) -> bool:
 
 def _certainty(loader: Loader) -> Confidence:
     known = loader.works_per_item is Known.YES and loader.feeds_cuda is Known.YES
-    return Confidence.HIGH if known else Confidence.LOW
+    return loader.arguments.certainty("num_workers") if known else Confidence.LOW

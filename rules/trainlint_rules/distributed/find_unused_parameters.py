@@ -482,7 +482,7 @@ class FindUnusedParameters(Rule):
                 known = wrapping.conditional_forward is Known.NO
                 yield self._report(wrapping, Confidence.HIGH if known else Confidence.LOW)
         for call in project.calls_of(*KEYWORDS):
-            if call.arguments.constant(KEYWORDS[call.name]) is True:
+            if call.arguments.holding(KEYWORDS[call.name]) is True:
                 yield from self._report_framework(call)
         for call in project.calls_of(*TRAINERS):
             if call.arguments.constant("strategy") in STRATEGY_NAMES:
@@ -496,11 +496,13 @@ class FindUnusedParameters(Rule):
             yield self._report(call, Confidence.MEDIUM if known else Confidence.LOW)
 
     def _report(self, subject: Wrapping | Call, confidence: Confidence) -> Finding:
+        keyword, arguments = _keyword(subject), subject.arguments
         return self.finding(
             subject,
-            f"{quote(subject.text)} makes DDP walk the autograd graph for unused parameters at every step",
+            f"{quote(subject.text)} makes DDP walk the autograd graph for unused parameters at every step"
+            f"{arguments.told_by(keyword)}",
             help="Drop find_unused_parameters=True, or pass static_graph=True where the same ones go unused each time",
-            confidence=confidence,
+            confidence=min(confidence, arguments.certainty(keyword)),
         )
 
     def fix(self, finding: Finding) -> Fix | None:
@@ -510,7 +512,10 @@ class FindUnusedParameters(Rule):
             strategy = STRATEGY_NAMES[str(subject.arguments.constant("strategy"))]
             recipe = SetArgument(subject.site, "strategy", f'"{strategy}"')
             return Fix(Applicability.UNSAFE, f'Use strategy="{strategy}"', (recipe,))
-        keyword = KEYWORDS[subject.name] if isinstance(subject, Call) else "find_unused_parameters"
+        keyword = _keyword(subject)
+        setting = subject.arguments.setting(keyword)
+        if setting is not None:
+            return Fix(Applicability.DISPLAY, f"Turn {setting.name} off{f' in {setting.file}' * bool(setting.file)}")
         return Fix(Applicability.UNSAFE, f"Drop {keyword}=True", (RemoveArgument(subject.site, keyword),))
 
     def judge(self, finding: Finding, evidence: Evidence) -> Verdict:
@@ -526,10 +531,15 @@ class FindUnusedParameters(Rule):
         return judge_condition(evidence, loop, max(counts) == 0, (figure,), unmeasured="")
 
 
+def _keyword(subject: Wrapping | Call) -> str:
+    """The argument that asks for it."""
+    return KEYWORDS.get(subject.name, "strategy") if isinstance(subject, Call) else "find_unused_parameters"
+
+
 def _searches(wrapping: Wrapping) -> bool:
     """Whether it is DDP that looks for unused parameters in every step of training."""
     return (
         wrapping.library == DISTRIBUTED_DATA_PARALLEL
-        and wrapping.arguments.constant("find_unused_parameters") is True
-        and wrapping.arguments.constant("static_graph") is not True
+        and wrapping.arguments.holding("find_unused_parameters") is True
+        and wrapping.arguments.holding("static_graph") is not True
     )

@@ -5,12 +5,13 @@ from collections.abc import Iterator
 
 from trainlint.fixes.recipe import Applicability, Fix
 from trainlint.lint.finding import Family, Finding, Severity
-from trainlint.lint.rule import Rule, invalid, quote, valid
+from trainlint.lint.rule import Occurrence, Rule, invalid, quote, valid
 from trainlint.probe.evidence import Evidence
 from trainlint.probe.judges import judge_condition
 from trainlint.probe.verdict import Measurement, Source, Verdict
 from trainlint.semantics.project import Call, Project
-from trainlint.semantics.vocabulary import GuardKind, Region
+from trainlint.semantics.values import Option, held
+from trainlint.semantics.vocabulary import Confidence, GuardKind, Region
 
 ENABLE = "transformers.PreTrainedModel.gradient_checkpointing_enable"
 OFFLOAD = "torch.distributed.fsdp.CPUOffload"
@@ -27,6 +28,10 @@ LONG = 4096
 """Tokens from which sequences count as long: a first guess of ours."""
 GIB = 2**30
 
+OFFLOADED = ("offload_optimizer", "offload_param")
+"""Parts of `zero_optimization` in DeepSpeed's configuration that name where state is kept."""
+HELP = "Keep it only if the memory buys a larger batch or longer sequences: measure without it"
+
 RECOMPUTES = "recomputes the activations in each backward pass"
 MOVES = "keeps state in host memory and moves it between host and device at every step"
 
@@ -36,7 +41,8 @@ class CheckpointingOrOffload(Rule):
 
     ## What it does
     Reports gradient checkpointing and offloading to the CPU that are switched on in the text of the program: of
-    transformers' models and TrainingArguments, FSDP, and Accelerate's plugins for FSDP and DeepSpeed.
+    transformers' models and TrainingArguments, FSDP, Accelerate's plugins for FSDP and DeepSpeed, and DeepSpeed's
+    configuration, be it in the program or in a file that it names.
 
     ## Why it is slow
     Checkpointing computes the forward pass a second time during the backward pass. Offloading moves parameters,
@@ -182,6 +188,58 @@ class CheckpointingOrOffload(Rule):
                 optimizer.zero_grad()
             """,
             because="the state of the optimizer in host memory",
+        ),
+        invalid(
+            """
+            import deepspeed
+            import torch
+            from torch import nn
+
+            model = nn.Linear(8, 1)
+            engine, optimizer, _, _ = deepspeed.initialize(model=model, config="ds_config.json")  # expect: TL501
+            for inputs in torch.randn(64, 8, 8):
+                loss = engine(inputs.cuda()).mean()
+                engine.backward(loss)
+                engine.step()
+            """,
+            because="DeepSpeed's configuration keeps the state of the optimizer in host memory",
+            others={
+                "ds_config.json": """
+                {"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}
+                """
+            },
+        ),
+        invalid(
+            """
+            from datasets import load_dataset
+            from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+            zero = {"stage": 3, "offload_param": {"device": "nvme", "nvme_path": "/scratch"}}
+            args = TrainingArguments("out", deepspeed={"zero_optimization": zero})  # expect: TL501
+            blocks = load_dataset("json", data_files="blocks.json", split="train")
+            Trainer(AutoModelForCausalLM.from_pretrained("gpt2"), args, train_dataset=blocks).train()
+            """,
+            because="parameters are fetched from a disk",
+        ),
+        valid(
+            """
+            import deepspeed
+            import torch
+            from torch import nn
+
+            model = nn.Linear(8, 1)
+            engine, optimizer, _, _ = deepspeed.initialize(model=model, config="ds_config.json")
+            for inputs in torch.randn(64, 8, 8):
+                loss = engine(inputs.cuda()).mean()
+                engine.backward(loss)
+                engine.step()
+            """,
+            because="DeepSpeed's configuration offloads nothing",
+            others={
+                "ds_config.json": """
+                {"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "none"}, "overlap_comm": true}}
+                """
+            },
         ),
         valid(
             """
@@ -345,7 +403,22 @@ class CheckpointingOrOffload(Rule):
                 yield self.finding(
                     call,
                     f"{quote(call.text)} {effect}",
-                    help="Keep it only if the memory buys a larger batch or longer sequences: measure without it",
+                    help=HELP,
+                )
+        for configuration in project.deepspeed:
+            targets = [configuration.holding("zero_optimization", part, "device") for part in OFFLOADED]
+            found = [one for one in targets if held(one) in ("cpu", "nvme")]
+            entry = configuration.context.entry
+            if found and entry.trains and not _is_asked_for(configuration):
+                settings = [one for one in found if isinstance(one, Option)]
+                told = f": {settings[0].file} says so" if len(settings) == len(found) and settings[0].file else ""
+                yield self.finding(
+                    configuration,
+                    f"{quote(configuration.text)} {MOVES}{told}",
+                    help=HELP,
+                    confidence=Confidence.HIGH
+                    if len(settings) < len(found)
+                    else max(setting.certainty for setting in settings),
                 )
 
     def fix(self, finding: Finding) -> Fix | None:
@@ -361,7 +434,7 @@ class CheckpointingOrOffload(Rule):
         return judge_condition(evidence, None, None, figures, unmeasured=unmeasured)
 
 
-def _is_asked_for(call: Call) -> bool:
+def _is_asked_for(call: Occurrence) -> bool:
     """Whether it depends on what whoever starts the job asks for."""
     context = call.context
     return context.under(*CHOSEN) or any(NAMES_IT.search(guard.text) for guard in context.guards)
