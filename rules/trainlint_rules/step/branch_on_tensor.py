@@ -251,6 +251,21 @@ class BranchOnTensor(Rule):
             """,
             because="once per epoch, and in evaluation",
         ),
+        valid(
+            """
+            import torch
+            from transformers import Trainer
+
+
+            class ImageTrainer(Trainer):
+                def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+                    pixels, counts = inputs["pixel_values"], inputs.get("num_images")
+                    if pixels.size(0) == sum(counts):
+                        pixels = pixels.flatten(1)
+                    return model(pixels).loss
+            """,
+            because="Python's `sum` adds a list of sizes, which a batch may hold besides tensors",
+        ),
     )
 
     def check(self, project: Project) -> Iterator[Finding]:

@@ -319,6 +319,87 @@ class CpuTensorThenCuda(Rule):
             """,
             because="no device is involved",
         ),
+        valid(
+            """
+            import torch
+            from torch import nn
+            from torch.utils.data import DataLoader
+
+
+            class Positions(nn.Module):
+                def __init__(self, width):
+                    super().__init__()
+                    self.width = width
+                    self.table = None
+
+                def renew(self, inputs):
+                    if self.table is not None:
+                        if self.table.size(0) >= inputs.size(1):
+                            return
+                    table = torch.arange(inputs.size(1)).unsqueeze(1).repeat(1, self.width)
+                    self.table = table.to(inputs.device)
+
+                def forward(self, inputs):
+                    self.renew(inputs)
+                    return inputs + self.table[: inputs.size(1)]
+
+
+            model = nn.Sequential(Positions(32), nn.Linear(32, 1)).cuda()
+            optimizer = torch.optim.AdamW(model.parameters())
+            for inputs in DataLoader(torch.load("inputs.pt"), batch_size=64):
+                loss = model(inputs.cuda()).square().mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="kept from step to step, and made anew for a longer batch only",
+        ),
+        valid(
+            """
+            import torch
+            from torch import nn
+            from torch.optim import SGD
+
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+            def check_gradients(make_model):
+                model = make_model().to(device)
+                optimizer = SGD(model.parameters(), lr=0.1)
+                inputs = torch.randint(100, (2, 10)).to(device)
+                model(inputs).mean().backward()
+                optimizer.step()
+                return all(parameter.grad is not None for parameter in model.parameters())
+            """,
+            because="one step of a model that is made for it, whoever calls it",
+        ),
+        valid(
+            """
+            import torch
+            from torch import nn
+
+
+            class Generator(nn.Module):
+                def __init__(self, model):
+                    super().__init__()
+                    self.model = model
+
+                @torch.no_grad()
+                def forward(self, tokens, beams: int = 4):
+                    order = torch.arange(tokens.size(0)).repeat(beams)
+                    order = order.to(tokens.device)
+                    return self.model(tokens)[order]
+
+
+            def train(model, optimizer, loader):
+                for tokens, labels in loader:
+                    loss = nn.functional.cross_entropy(model(tokens.cuda()), labels.cuda())
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+            """,
+            because="a forward pass without gradients trains nothing",
+        ),
     )
 
     def check(self, project: Project) -> Iterator[Finding]:

@@ -444,6 +444,40 @@ class EvalWithoutNoGrad(Rule):
             """,
             because="an activation has no parameters of its own",
         ),
+        valid(
+            """
+            import torch
+            from torch import nn
+
+
+            class Predictor(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.layers = nn.Linear(8, 8)
+
+                def __call__(self, images, **options):
+                    return self.predict(images, **options)
+
+                def forward(self, images):
+                    return self.layers(images)
+
+                @torch.inference_mode()
+                def predict(self, images, **options):
+                    return self.forward(images)
+
+
+            def evaluate(loader):
+                model = Predictor().cuda()
+                found = []
+                for images in loader:
+                    found.append(model(images.cuda(), conf=0.5).sum())
+                return found
+
+
+            print(evaluate(torch.utils.data.DataLoader(torch.randn(64, 8), batch_size=8)))
+            """,
+            because="the model's own `__call__` switches gradients off",
+        ),
     )
 
     def check(self, project: Project) -> Iterator[Finding]:

@@ -431,6 +431,33 @@ class EveryRankPrint(Rule):
             """,
             because="accelerator.print speaks on the main process only",
         ),
+        valid(
+            """
+            import logging
+
+            import torch
+            import torch.distributed as dist
+            from torch import nn
+            from torch.nn.parallel import DistributedDataParallel as DDP
+
+            logger = logging.getLogger(__name__)
+
+
+            def train(loader, options):
+                dist.init_process_group("nccl")
+                model = DDP(nn.Linear(8, 1).cuda())
+                optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                for inputs in loader:
+                    if options.regex is not None:
+                        if options.grammar is not None:
+                            logger.warning("both a regex and a grammar are set; the regex takes precedence")
+                    loss = model(inputs.cuda()).mean()
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+            """,
+            because="a warning about settings that exclude each other",
+        ),
     )
 
     def check(self, project: Project) -> Iterator[Finding]:
@@ -480,6 +507,7 @@ def _repeats(report: Report) -> bool:
     context = report.context
     return (
         report.kind in (ReportKind.PRINT, ReportKind.LOGGER)
+        and not report.warns
         and context.entry.trains
         and context.frequency >= Frequency.PER_EPOCH
         and context.region not in (Region.DATA, Region.COLLATE)

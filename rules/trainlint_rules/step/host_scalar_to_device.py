@@ -367,6 +367,87 @@ class HostScalarToDevice(Rule):
             """,
             because="no GPU is involved",
         ),
+        valid(
+            """
+            import torch
+            from torch import nn
+            from torch.utils.data import DataLoader
+
+
+            class MaskedLoss(nn.Module):
+                def forward(self, scores, mask):
+                    if not torch.any(mask):
+                        return torch.tensor(0.0, device=scores.device, requires_grad=True)
+                    return (scores * mask).sum() / mask.sum()
+
+
+            model = nn.Linear(32, 1).cuda()
+            criterion = MaskedLoss()
+            optimizer = torch.optim.AdamW(model.parameters())
+            loader = DataLoader(torch.load("samples.pt"), batch_size=64)
+            for inputs, mask in loader:
+                loss = criterion(model(inputs.cuda()), mask.cuda())
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="only for a batch that there is nothing to learn from",
+        ),
+        valid(
+            """
+            import torch
+            from transformers import Trainer
+
+
+            class CountingTrainer(Trainer):
+                counts = {"train": {}, "eval": {}}
+
+                def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+                    loss = model(**inputs).loss
+                    self.count(loss, "train" if model.training else "eval")
+                    return loss
+
+                def count(self, loss, phase):
+                    if "steps" not in self.counts[phase]:
+                        self.counts[phase]["steps"] = torch.tensor(0, device=loss.device)
+                    self.counts[phase]["steps"] += 1
+            """,
+            because="made where it is missing, and kept under its name",
+        ),
+        valid(
+            """
+            import torch
+            from torch import nn
+
+
+            class Normalized(nn.Module):
+                def __init__(self, model, width, height):
+                    super().__init__()
+                    self.model, self.width, self.height = model, width, height
+
+                def forward(self, images):
+                    boxes = self.model(images)
+                    return boxes / torch.tensor([1.0, 2.0], device=boxes.device)
+            """,
+            because="a model as it is exported, which nobody trains",
+            entry="export_onnx.py",
+            others={
+                "train.py": """
+                import torch
+
+                from export_onnx import Normalized
+
+
+                def train(model, optimizer, loader):
+                    for images, boxes in loader:
+                        loss = (model(images.cuda()) - boxes.cuda()).abs().mean()
+                        optimizer.zero_grad()
+                        loss.backward()
+                        optimizer.step()
+                    return Normalized
+                """
+            },
+        ),
     )
 
     def check(self, project: Project) -> Iterator[Finding]:

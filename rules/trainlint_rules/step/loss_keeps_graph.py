@@ -256,6 +256,43 @@ class LossKeepsGraph(Rule):
             """,
             because="the list is summed and backpropagated",
         ),
+        valid(
+            """
+            import torch
+            from torch import nn
+
+
+            class ChunkedLoss(nn.Module):
+                def __init__(self, size):
+                    super().__init__()
+                    self.size = size
+
+                def pieces(self, model, inputs, with_backward=False):
+                    losses = []
+                    for start in range(0, len(inputs), self.size):
+                        loss = model(inputs[start : start + self.size]).pow(2).mean()
+                        if with_backward:
+                            loss.backward()
+                            loss = loss.detach()
+                        losses.append(loss)
+                    return sum(losses)
+
+                def forward(self, model, inputs):
+                    if torch.is_grad_enabled():
+                        return self.pieces(model, inputs, with_backward=True)
+                    return self.pieces(model, inputs)
+
+
+            model = nn.Linear(8, 1).cuda()
+            criterion = ChunkedLoss(16)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for inputs in torch.utils.data.DataLoader(torch.randn(640, 8), batch_size=64):
+                optimizer.zero_grad()
+                criterion(model, inputs.cuda())
+                optimizer.step()
+            """,
+            because="detached where it is backpropagated here, and left to the caller's backward pass where it is not",
+        ),
     )
 
     def check(self, project: Project) -> Iterator[Finding]:

@@ -312,12 +312,47 @@ class PrintInStep(Rule):
             """,
             because="debug lines are filtered out unless someone asks for them",
         ),
+        valid(
+            """
+            import logging
+
+            import torch
+            from torch import nn
+
+            logger = logging.getLogger(__name__)
+
+
+            class Detector(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.head = nn.Linear(8, 1)
+
+                def forward(self, inputs, augment=False):
+                    if augment:
+                        return self.augmented(inputs)
+                    return self.head(inputs)
+
+                def augmented(self, inputs):
+                    logger.warning("this model does not support augmented prediction")
+                    return self.head(inputs)
+
+
+            def train(optimizer, loader, augment):
+                model = Detector().cuda()
+                for inputs in loader:
+                    loss = model(inputs.cuda(), augment).mean()
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+            """,
+            because="a warning behind a switch: it tells of what is out of the ordinary",
+        ),
     )
 
     def check(self, project: Project) -> Iterator[Finding]:
         intervals = OwnIntervals(project)
         for report in project.reports:
-            on_the_hot_path = report.context.hot and report.context.routine
+            on_the_hot_path = report.context.hot and report.context.routine and not report.warns
             if report.kind is not ReportKind.TRACKER and on_the_hot_path and not _is_debug(report):
                 found = self.finding(
                     report,

@@ -133,7 +133,11 @@ def _truth(frame: Frame, given: Given, node: code.Call | None) -> Value:
 def _sum(frame: Frame, given: Given, node: code.Call | None) -> Value:
     if not given.positional:
         return NUMBER
-    item = iteration.item_of(frame, given.positional[0])
+    added = given.positional[0]
+    if isinstance(added, Tensor) and not added.container and not added.keeps_graph:
+        # nobody has Python add the rows of a tensor: what a batch holds there is a list of sizes
+        return UNKNOWN
+    item = iteration.item_of(frame, added)
     return replace(item, loader=None) if isinstance(item, Tensor) else NUMBER
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from trainlint.semantics import code, expressions, guards, library, naming, narrowing, statements
+from trainlint.semantics.immutable import replace
 from trainlint.semantics.state import Frame, Leaves, Role, Standing
 from trainlint.semantics.text import dotted
 from trainlint.semantics.values import (
@@ -41,7 +42,7 @@ def run_if(frame: Frame, node: code.If) -> Leaves:
         positive = (GuardKind.FIRST,)
     elif not positive:
         positive = _undecided(frame, node.test)
-        if not positive and _skips_turn(node.body):
+        if not positive and (_skips_turn(node.body) or (_gives_up(node.body) and _asks_tensor(frame, node.test, test))):
             positive = (GuardKind.DATA,)
     if GuardKind.INTERVAL in positive and _only_updates(node.body):
         positive = tuple(GuardKind.ACCUMULATION if kind is GuardKind.INTERVAL else kind for kind in positive)
@@ -57,6 +58,7 @@ def run_if(frame: Frame, node: code.If) -> Leaves:
     if first is Leaves.END and second is Leaves.END:
         narrowing.forget(after_body, if_true, before)
         narrowing.forget(frame.variables, if_false, before)
+    _release_graphs(node, after_body, frame.variables)
     _join_branches(frame, first, after_body, second)
     _hold(frame, held, frame.variables)
     if first is Leaves.END and second is Leaves.END:
@@ -76,11 +78,62 @@ def _kinds_of(frame: Frame, test: code.Expression, value: Value) -> tuple[tuple[
 
 def _latches(frame: Frame, node: code.If) -> bool:
     """Whether a branch turns off its own condition, so that it is taken once: `if not warned: warned = True`."""
+    if _remembers(frame, node):
+        return True
     tested = _lasting_names(frame, node.test)
     if not tested:
         return False
     assigned = frame.run.nodes.assigned(node.body)
     return not tested.isdisjoint(assigned) or not tested.isdisjoint(_assigned_by_calls(frame, node.body))
+
+
+def _remembers(frame: Frame, node: code.If) -> bool:
+    """Whether a branch enters what it found missing in a collection that lasts: `if key not in seen: seen[key] = …`."""
+    test = node.test
+    if not isinstance(test, code.Compare) or test.ops != ("not in",):
+        return False
+    collection = test.comparators[0]
+    holder = collection
+    while isinstance(holder, code.Subscript):
+        holder = holder.value
+    if not _lasting_names(frame, holder):
+        return False
+    nodes = frame.run.nodes
+    missing = (nodes.text(collection), nodes.text(test.left))
+    targets = (target for item in node.body if isinstance(item, code.Assign) for target in item.targets)
+    entered = [target for target in targets if isinstance(target, code.Subscript)]
+    return any((nodes.text(target.value), nodes.text(target.key)) == missing for target in entered)
+
+
+def guard_renewal(frame: Frame, node: code.If, block: code.Block) -> None:
+    """Where a block returns while what it keeps still serves, the rest of it, which makes that anew, seldom runs:
+    `if self.mask is not None: return self.mask`, then `self.mask = …`."""
+    kept = _still_kept(node.test)
+    if kept and not kept.isdisjoint(frame.run.nodes.assigned(block)):
+        rest = block[block.index(node) + 1 :]
+        if any(not kept.isdisjoint(_made_anew(statement)) for statement in rest):
+            first = Standing(GuardKind.FIRST, node.test, len(frame.where.loops))
+            frame.where = frame.where.guarded(first)
+
+
+def _still_kept(test: code.Expression) -> set[str]:
+    """The attributes that a condition finds filled, or as they were made for what is asked for now."""
+    if isinstance(test, code.Boolean):
+        return set().union(*map(_still_kept, test.values)) if test.op == "and" else set()
+    if isinstance(test, code.Compare) and len(test.ops) == 1:
+        sides = (test.left, test.comparators[0])
+        constant = any(isinstance(side, code.Constant) for side in sides)
+        if (test.ops[0] == "is not" and constant) or (test.ops[0] == "==" and not constant):
+            return {dotted(side) for side in sides if isinstance(side, code.Attribute)} - {""}
+    return set()
+
+
+def _made_anew(statement: code.Statement) -> set[str]:
+    """What a statement assigns without asking for what it was before."""
+    if not isinstance(statement, code.Assign) or statement.value is None:
+        return set()
+    before = {dotted(item) for item in code.walk(statement.value) if isinstance(item, code.Attribute)}
+    return {dotted(target) for target in statement.targets} - before
 
 
 def _assigned_by_calls(frame: Frame, body: code.Block) -> set[str]:
@@ -115,6 +168,26 @@ def _lasting_names(frame: Frame, test: code.Expression) -> set[str]:
         of_module = frame.function is not None and test.id not in frame.variables
         return {test.id} if bound_before or of_module or test.id in frame.nonlocals else set()
     return set()
+
+
+def _asks_tensor(frame: Frame, test: code.Expression, value: Value) -> bool:
+    """Whether a condition, with its value, is decided by the values of a tensor."""
+    if isinstance(test, code.Unary) and test.op == "not" and isinstance(test.operand, code.Call | code.Compare):
+        test = test.operand
+        value = expressions.evaluate(frame, test)
+    if isinstance(test, code.Call) and isinstance(test.function, code.Attribute) and test.function.name in _TRUTHS:
+        return True
+    decides = isinstance(test, code.Call | code.Compare)
+    return decides and isinstance(value, Tensor) and not value.container
+
+
+_TRUTHS = frozenset({"any", "all", "isnan", "isinf", "isfinite", "equal", "allclose"})
+"""Functions and methods that tell something of values, whatever holds these."""
+
+
+def _gives_up(body: code.Block) -> bool:
+    """Whether a branch returns before the function has done its work: `if not mask.any(): return zero`."""
+    return bool(body) and isinstance(body[-1], code.Return)
 
 
 def _skips_turn(body: code.Block) -> bool:
@@ -273,6 +346,22 @@ def _join_branches(frame: Frame, first: Leaves, body: dict[str, Value], second: 
                 orelse[name] = join(value, orelse[name])
         else:
             orelse[name] = value
+
+
+def _release_graphs(node: code.If, body: dict[str, Value], orelse: dict[str, Value]) -> None:
+    """Where the branch that runs the backward pass of a loss detaches it then, the other branch leaves the pass to
+    whoever is given the loss: no graph is left behind by either."""
+    for name, after in body.items():
+        other = orelse.get(name)
+        if not isinstance(after, Tensor) or not isinstance(other, Tensor):
+            continue
+        if other.keeps_graph and not after.keeps_graph and _runs_backward(node.body, name):
+            orelse[name] = replace(other, keeps_graph=False)
+
+
+def _runs_backward(block: code.Block, name: str) -> bool:
+    calls = (item.function for item in code.walk(block) if isinstance(item, code.Call))
+    return any(isinstance(function, code.Attribute) and dotted(function) == f"{name}.backward" for function in calls)
 
 
 def _guard_rest(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trainlint.semantics import classes, code, frameworks, functions, library, loaders
+from trainlint.semantics import classes, code, frameworks, functions, library, loaders, steps
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.state import Frame
@@ -25,6 +25,8 @@ def instantiate(frame: Frame, cls: Class, given: Given, node: code.Call | None) 
             instance.place = Place.HOST
     elif classes.is_module_class(cls):
         return instance
+    if classes.is_optimizer(instance):
+        steps.note_start(frame)
     constructor = classes.find_member(cls, "__init__")
     if isinstance(constructor, Function):
         whole = replace(given, positional=[instance, *given.positional])

@@ -48,7 +48,7 @@ def context_of(where: Where, entry: Entry, nodes: NodeFacts) -> Context:
 
 
 def _from_root(where: Where) -> bool:
-    return where.root.role in _ROOT_FREQUENCY or where.root.runs_step
+    return where.root.role in _ROOT_FREQUENCY or where.root.role is Role.FORWARD or where.root.is_step
 
 
 def _undecided(where: Where, step: int | None) -> bool:
@@ -60,7 +60,7 @@ def _undecided(where: Where, step: int | None) -> bool:
 
 
 def _assumed(where: Where) -> bool:
-    return where.root.assumed or (where.root.runs_step and step_index(where) is None)
+    return where.root.assumed or (where.root.is_step and step_index(where) is None)
 
 
 def _counter(where: Where, step: int | None) -> str:
@@ -87,7 +87,7 @@ def _frequency(where: Where, entry: Entry, step: int | None) -> tuple[Frequency,
         return frequency, region, None
     if step is not None:
         return _in_step(where, where.loops[step], where.loops[step + 1 :], step + 1)
-    if role in _ROOT_FREQUENCY or where.root.runs_step:
+    if role in _ROOT_FREQUENCY or where.root.is_step:
         region = Region.EVALUATION if role is Role.EVALUATION else Region.TRAINING
         frequency, inner_region, loop = _in_step(where, None, where.loops, 0)
         return frequency, region if inner_region is Region.TRAINING else inner_region, loop

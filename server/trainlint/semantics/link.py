@@ -30,6 +30,7 @@ from trainlint.semantics import (
     module_runs,
     names,
     naming,
+    object_types,
     records,
     structures,
     unchanged,
@@ -77,7 +78,7 @@ from trainlint.semantics.project import (
     Wrapping,
 )
 from trainlint.semantics.state import Frame, LoopRun, ModuleState, Role, Root, Run, Units, Where
-from trainlint.semantics.values import NUMBER, Bound, Class, Function, Instance, Tensor, is_reference, options
+from trainlint.semantics.values import NUMBER, Bound, Class, Function, Instance, Object, Tensor, is_reference, options
 from trainlint.semantics.vocabulary import Framework, GuardKind, Known, Place, Region
 
 _RECURSION = 12_000
@@ -136,7 +137,7 @@ _STARTS_PROCESSES = frozenset(
 )
 _DOUBLE = frozenset({"double", "float64", "set_default_dtype"})
 _UNIT_TESTS = frozenset({"pytest", "unittest"})
-"""In files that import one of these, functions that are called `test_…` are no training code."""
+"""In files that import one of these, functions that are called `test_…`, and their helpers, are no training code."""
 _TEXTS = frozenset({"text", "operand"})
 """Fields that hold lowered code until a record is made of them, since most never are."""
 
@@ -492,7 +493,8 @@ class Linker:
         owner = function.owner
         if name in self.options.step_functions:
             return Role.STEP
-        if name.startswith("test_") and any(one.module in _UNIT_TESTS for one in module.facts.imports):
+        tests = name.startswith(("test_", "_test_")) or module.path.stem.startswith("test_")
+        if tests and any(one.module in _UNIT_TESTS for one in module.facts.imports):
             return None
         if owner is not None:
             bases = classes.library_bases(owner)
@@ -500,7 +502,8 @@ class Linker:
                 iterable = any(base.endswith("IterableDataset") for base in bases)
                 return Role.SAMPLE if (name == "__iter__") == iterable else None
             if name == "forward" and classes.is_module_class(owner):
-                return Role.FORWARD if run.mentions & {"backward", "training_step", "Trainer", "fit"} else None
+                trained = run.mentions & {"backward", "training_step", "Trainer", "fit"}
+                return Role.FORWARD if trained and not _only_infers(function) else None
             if "ollat" in owner.define.name and name == "__call__":
                 return Role.COLLATE
         if "collate" in name and owner is None:
@@ -545,6 +548,16 @@ class Linker:
 def _module_frame(run: Run, module: ModuleState) -> Frame:
     """A frame for what runs outside of any function of a module."""
     return Frame(run, module, Where(Root(Role.PROGRAM)), 0, "", module.variables)
+
+
+def _only_infers(function: Function) -> bool:
+    """Whether a forward is there to run a trained model: it switches gradients off, or its file exports models."""
+    without_gradients = any(
+        is_reference(decorator, *library.NO_GRADS)
+        or (isinstance(decorator, Object) and decorator.type == object_types.NO_GRAD)
+        for decorator in function.decorators
+    )
+    return without_gradients or any(naming.EXPORT.search(word) for word in function.module.name.split("."))
 
 
 def _is_framework_class(owner: Class) -> bool:

@@ -73,6 +73,8 @@ def make_layer(frame: Frame, name: str, given: Given, node: code.Call | None) ->
 def _note_start(frame: Frame, name: str, given: Given) -> None:
     """Learn whether a model starts from nothing, from weights that an option names, or from either."""
     cls, _, how = name.rpartition(".")
+    if how in ("from_pretrained", "get_peft_model"):
+        steps.note_start(frame)
     if how == "from_pretrained" and isinstance(given.get("pretrained_model_name_or_path", 0), Option):
         frame.run.started_from_saved.add(cls)
     else:
@@ -127,6 +129,11 @@ def _may_skip(given: Given) -> bool:
 
 def call_module(frame: Frame, module: Instance, given: Given, node: code.Call | None) -> Value:
     """Run a model of the project's own: its forward, in the circumstances of the call."""
+    called = classes.find_member(module.cls, "__call__")
+    if isinstance(called, Function) and frame.function is not called:
+        # what stands before the forward may switch gradients off, or run something else
+        result = functions.call_function(frame, called, replace(given, positional=[module, *given.positional]), node)
+        return placed(frame, result, module.place, given.all())
     record_forward(frame, module, node)
     forward = classes.find_member(module.cls, "forward")
     values = given.all()

@@ -71,6 +71,9 @@ EVALUATION = Idiom(
     r"|sample|generate|benchmark)(_|$|\d)",
     re.IGNORECASE,
 )
+EXPORT = Idiom(
+    r"(^|_)(export(er|ers|s|ing)?|deploy(ment)?|onnx|tensorrt|trt|coreml|openvino|tflite)(_|$)", re.IGNORECASE
+)
 TRAINING = Idiom(r"train|fit|(^|_)(run|step|epoch|update|optimi[sz]e)(_|$)", re.IGNORECASE)
 STEP_INDEX = Idiom(
     r"^_?(i|j|it|n|idx|step|steps|iter|iters|iteration|iterations|batch|batch_?(i|id|idx|index|num|no|nb)|b|bi|ni|niter|n_iter|iter_?num"

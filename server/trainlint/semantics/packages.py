@@ -534,6 +534,7 @@ _EXACT: dict[str, Call] = {
 
 
 def _make_optimizer(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
+    steps.note_start(frame)
     return Object(object_types.OPTIMIZER, origin=name)
 
 

@@ -178,6 +178,10 @@ class ReportKind(StrEnum):
     """wandb, TensorBoard, MLflow, Comet, Neptune, `accelerator.log`, Lightning's `self.log`."""
 
 
+_WARNINGS = frozenset({"warning", "warn", "error", "exception", "critical"})
+_CONDITIONS = (GuardKind.FLAG, GuardKind.DATA, GuardKind.OFF)
+
+
 @immutable
 class Report:
     """A print, a logging call, or a call of an experiment tracker."""
@@ -198,6 +202,12 @@ class Report:
     """Whether the rank is part of what is printed, so that each rank's line is meant."""
     stands_alone: bool = False
     """Whether the call is a statement of its own, so that it can be removed or guarded by itself."""
+
+    @property
+    def warns(self) -> bool:
+        """Whether it is a logger's warning that stands under a condition: it tells of what is out of the ordinary."""
+        warning = self.kind is ReportKind.LOGGER and self.name.rpartition(".")[2] in _WARNINGS
+        return warning and any(guard.in_step and guard.kind in _CONDITIONS for guard in self.context.guards)
 
     @property
     def batched(self) -> bool:

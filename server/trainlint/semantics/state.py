@@ -84,6 +84,9 @@ class Root:
     role: Role
     runs_step: bool = False
     """Whether it runs a backward pass or an optimizer step outside of any loop."""
+    makes_model: bool = False
+    """Whether it makes, outside of any loop and condition, a model or an optimizer: then it is no step, but a run of
+    its own that happens to be one step long."""
     assumed: bool = False
     """Whether its role was inferred rather than proved."""
     trains: bool = True
@@ -92,6 +95,11 @@ class Root:
     """For SAMPLE: whether it is the `__iter__` of an iterable dataset, which is called once for all items."""
     workers: Known = Known.UNKNOWN
     """For SAMPLE, COLLATE and WORKER: whether forked workers of a loader run it."""
+
+    @property
+    def is_step(self) -> bool:
+        """Whether each call of it is taken to be a training step, though nobody is seen to call it."""
+        return self.runs_step and not self.makes_model
 
 
 @dataclass(eq=False, slots=True)

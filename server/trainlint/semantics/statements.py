@@ -59,9 +59,12 @@ def run_block(frame: Frame, block: code.Block) -> Leaves:
             if not run.count_statement():
                 return Leaves.END
             handler = _STATEMENTS[statement.tag]
+            returned = len(frame.returned)
             leaves = handler(frame, statement)
             if leaves is not Leaves.END:
                 return leaves
+            if len(frame.returned) > returned and statement.__class__ is code.If:
+                conditions.guard_renewal(frame, statement, block)
         return Leaves.END
     finally:
         frame.where = outer

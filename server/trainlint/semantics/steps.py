@@ -48,6 +48,12 @@ def mark_update(frame: Frame, node: code.Call | None) -> None:
     _mark(frame, node, update=True)
 
 
+def note_start(frame: Frame) -> None:
+    """A model or an optimizer is made here: where that happens first, training starts anew."""
+    if not frame.where.loops and not frame.where.guards:
+        frame.where.root.makes_model = True
+
+
 def _mark(frame: Frame, node: code.Call | None, *, update: bool) -> None:
     """A backward pass or an optimizer step runs here: the innermost loop over data is a step loop."""
     frame.run.effects += 1

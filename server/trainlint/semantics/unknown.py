@@ -67,6 +67,8 @@ def call(frame: Frame, callee: Value, given: Given, node: code.Call | None) -> V
         return Object(object_types.LOADER, proved=False)
     made = naming.made_by(word)
     if isinstance(made, Object):
+        if made.type == object_types.OPTIMIZER:
+            steps.note_start(frame)
         return made
     return Object(object_types.COMPUTED, inner=replace(found, proved=False)) if found is not None else UNKNOWN
 
@@ -98,6 +100,9 @@ def _runs_backward(name: str, given: Given) -> bool:
 def _any_method(frame: Frame, receiver: Value, name: str, given: Given, node: code.Call | None) -> Value:
     """A method by a name that says nothing of what it does, but perhaps of what it returns."""
     functions.run_callbacks(frame, given)
+    made = naming.made_by(name)
+    if isinstance(made, Object) and made.type == object_types.OPTIMIZER:
+        steps.note_start(frame)
     if naming.CRITERION.search(name) or naming.LOSS.search(name):
         found = tensors.result_of(frame, given.all())
         return replace(found, proved=False, number=True) if found is not None else UNKNOWN
@@ -136,6 +141,11 @@ def _unscale(frame: Frame, receiver: Value, name: str, given: Given, node: code.
 def _checkpoint_activations(frame: Frame, receiver: Value, name: str, given: Given, node: code.Call | None) -> Value:
     records.record_call(frame, f"transformers.PreTrainedModel.{name}", given, node, receiver)
     return OBJECT
+
+
+def _from_pretrained(frame: Frame, receiver: Value, name: str, given: Given, node: code.Call | None) -> Value:
+    steps.note_start(frame)
+    return _any_method(frame, receiver, name, given, node)
 
 
 def _set_epoch(frame: Frame, receiver: Value, name: str, given: Given, node: code.Call | None) -> Value:
@@ -190,6 +200,7 @@ _METHODS: dict[str, Callable[[Frame, Value, str, Given, code.Call | None], Value
     "zero_grad": _zero_grad,
     "unscale_": _unscale,
     "gradient_checkpointing_enable": _checkpoint_activations,
+    "from_pretrained": _from_pretrained,
     "set_epoch": _set_epoch,
     "state_dict": _state_dict,
     "load_state_dict": _load_state_dict,

@@ -1,0 +1,103 @@
+"""Code on the path of each step that is seldom reached: what is kept, given up early, or run by itself."""
+
+from __future__ import annotations
+
+from marked_programs import check, plain, table
+
+from trainlint.lint.analyze import analyze
+
+LAYER = """
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = None
+        self.seen = {{}}
+
+    def forward(self, inputs):
+        {body}
+
+model = nn.Sequential(Layer(), nn.Linear(3072, 10)).to(device)
+for images, labels in train_loader:
+    loss = criterion(model(images.to(device)), labels.to(device))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+KEPT = {
+    "kept until a longer one is asked for": """
+        if self.table is not None:
+            if self.table.size(0) >= inputs.size(1):
+                return inputs + self.table
+        print("made anew")  # runs: per-epoch training
+        self.table = torch.arange(inputs.size(1), device=inputs.device)
+        return inputs
+        """,
+    "kept for as long as the shape stays": """
+        if self.table is not None and self.table.size(0) == inputs.size(1):
+            return inputs
+        print("made anew")  # runs: per-epoch training
+        self.table = torch.arange(inputs.size(1), device=inputs.device)
+        return inputs
+        """,
+    "entered where it is missing": """
+        if "table" not in self.seen:
+            print("made anew")  # runs: per-epoch training
+            self.seen["table"] = torch.arange(inputs.size(1), device=inputs.device)
+        return inputs
+        """,
+    "updated from what it was": """
+        if self.table is not None and self.training:
+            return inputs
+        print("each time")  # runs: per-step training
+        self.table = 0.9 * self.table + 0.1 * inputs.mean()
+        return inputs
+        """,
+    "nothing is kept while there is nothing": """
+        if self.table is None:
+            return inputs
+        print("each time")  # runs: per-step training
+        self.table = inputs.mean()
+        return inputs
+        """,
+    "missing in a collection of this step": """
+        found = {}
+        if "table" not in found:
+            print("each time")  # runs: per-step training
+            found["table"] = inputs.mean()
+        return inputs
+        """,
+}
+
+
+@table(KEPT)
+def test_what_is_kept_is_made_seldom(files: str) -> None:
+    check(plain(LAYER.format(body=files.strip())))
+
+
+ALONE = {
+    "its own optimizer": "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)",
+    "a pretrained model": "model = make().from_pretrained('weights')",
+    "an optimizer of a factory": "optimizer = factories.create_optimizer(model)",
+}
+STEP = """
+import torch
+
+def one_step(model, make, factories, inputs):
+    {start}
+    loss = model(inputs.cuda()).mean()
+    loss.backward()
+    print(loss)
+"""
+
+
+@table(ALONE)
+def test_a_function_that_makes_what_it_trains_is_no_step(files: str) -> None:
+    project = analyze({"train.py": STEP.format(start=files)})
+    assert not any(report.context.hot for report in project.reports)
+
+
+def test_a_function_that_trains_what_it_is_given_is_a_step() -> None:
+    project = analyze({"train.py": STEP.format(start="pass")})
+    assert all(report.context.hot for report in project.reports)
+    assert project.reports
