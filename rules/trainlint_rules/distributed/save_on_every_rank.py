@@ -424,6 +424,58 @@ class SaveOnEveryRank(Rule):
             """,
             because="a sharded checkpoint, to which each rank adds its part",
         ),
+        valid(
+            """
+            import argparse
+            import os
+
+            import torch
+            import torch.distributed as dist
+            from torch import nn
+            from torch.nn.parallel import DistributedDataParallel
+
+
+            SETUPS = {}
+
+
+            def setup(function):
+                SETUPS[function.__name__] = function
+                return function
+
+
+            @setup
+            def folder_of_this_rank(options):
+                options.output = os.path.join(options.output, f"rank{dist.get_rank()}")
+                os.makedirs(options.output, exist_ok=True)
+
+
+            def train(args):
+                model = DistributedDataParallel(nn.Linear(8, 1).cuda())
+                optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                for epoch in range(3):
+                    for inputs in torch.randn(64, 8, 8):
+                        loss = model(inputs.cuda()).mean()
+                        optimizer.zero_grad()
+                        loss.backward()
+                        optimizer.step()
+                    torch.save(model.module.state_dict(), os.path.join(args.output, "model.pt"))
+
+
+            def main():
+                parser = argparse.ArgumentParser()
+                parser.add_argument("--output", default="out")
+                args = parser.parse_args()
+                dist.init_process_group("nccl")
+                torch.cuda.set_device(dist.get_rank())
+                for prepare in SETUPS.values():
+                    prepare(args)
+                train(args)
+
+
+            main()
+            """,
+            because="a setting that each rank has changed before, in a function that does not lead here",
+        ),
     )
 
     def check(self, project: Project) -> Iterator[Finding]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from trainlint.semantics import code, expressions, naming, sharding
+from trainlint.semantics import code, expressions, guards, naming, sharding
 from trainlint.semantics.guards import last_word
 from trainlint.semantics.state import Frame
 from trainlint.semantics.text import dotted
@@ -71,8 +71,9 @@ def _named(frame: Frame, node: code.Name | code.Attribute, depth: int) -> bool:
     value = expressions.evaluate(frame, node)
     bound = list(_bound_to(frame, node))
     if isinstance(value, Const | Option) and isinstance(node, code.Attribute):
-        # what was read from the command line, unless a function on the way here has put something else in its place
-        return all(_same(holder, one, depth) for holder, one in bound)
+        # what was read from the command line, unless a function on the way here has put something else in its place, or
+        # some function has put each rank's own there
+        return all(_same(holder, one, depth) for holder, one in bound) and not _set_by_rank(frame, node.name)
     if bound:
         return all(_same(holder, one, depth) for holder, one in bound)
     if isinstance(node, code.Name) and _is_parameter(frame, node.id):
@@ -93,6 +94,37 @@ def _bound_to(frame: Frame, node: code.Name | code.Attribute) -> Iterator[tuple[
         if isinstance(node, code.Name):
             return
         holder = holder.caller
+
+
+def _set_by_rank(frame: Frame, name: str) -> bool:
+    """Whether any code gives an attribute of this name a value with the rank in it: `args.output += f"/{rank}"`."""
+    for module in list(frame.run.modules.values()):
+        facts = module.facts
+        # another statement of the file might do it
+        module.whole = True
+        blocks = [module.units.statements] if _speaks_of(facts.unit_words, name) else []
+        blocks += [
+            frame.run.body(module, index)
+            for index in range(len(facts.functions))
+            if _speaks_of(facts.words(index), name)
+        ]
+        if any(_sets_by_rank(item, name) for block in blocks for item in code.walk(block)):
+            return True
+    return False
+
+
+def _speaks_of(words: Iterable[str], name: str) -> bool:
+    found = set(words)
+    return name in found and any("rank" in word.lower() for word in found)
+
+
+def _sets_by_rank(item: object, name: str) -> bool:
+    if not isinstance(item, code.Assign | code.Augment) or item.value is None:
+        return False
+    targets = item.targets if isinstance(item, code.Assign) else (item.target,)
+    return any(isinstance(target, code.Attribute) and target.name == name for target in targets) and any(
+        "rank" in word.lower() for word in guards.identifiers(item.value)
+    )
 
 
 def _is_target(target: code.Expression, node: code.Name | code.Attribute) -> bool:
