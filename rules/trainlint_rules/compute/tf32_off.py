@@ -10,12 +10,13 @@ from trainlint.semantics.vocabulary import Confidence
 
 
 class Tf32Off(Rule):
-    """Training on CUDA multiplies float32 matrices without TF32.
+    """While autocast is switched off, training on CUDA multiplies float32 matrices without TF32.
 
     ## What it does
-    Reports the step loop of a script that trains in float32 on CUDA, where nothing in the script, or in what it
-    imports, says that matrix products may use TF32: `set_float32_matmul_precision`, `allow_tf32`, `fp32_precision`. One
-    finding a script.
+    Reports the step loop of a script that has autocast, but leaves it switched off by default, and that trains on CUDA,
+    where nothing in the script, or in what it imports, says that matrix products may use TF32:
+    `set_float32_matmul_precision`, `allow_tf32`, `fp32_precision`. One finding a script. Of scripts that name no lower
+    precision at all, TL401 speaks, whose advice saves more.
 
     ## Why it is slow
     TF32 rounds the inputs of a float32 product to 10 bits of mantissa, and lets the tensor cores of Ampere and newer
@@ -28,13 +29,16 @@ class Tf32Off(Rule):
 
     ## Example
     ```python
-    model = Model().cuda()
+    parser.add_argument("--amp", action="store_true")
+    with torch.autocast("cuda", enabled=args.amp):
+        loss = criterion(model(inputs), targets)
     ```
 
     ## Use instead
     ```python
     torch.set_float32_matmul_precision("high")
-    model = Model().cuda()
+    with torch.autocast("cuda", enabled=args.amp):
+        loss = criterion(model(inputs), targets)
     ```
 
     ## Fix safety
@@ -59,19 +63,27 @@ class Tf32Off(Rule):
     examples = (
         invalid(
             """
+            import argparse
+
             import torch
             from torch import nn
             from torch.utils.data import DataLoader
 
+            parser = argparse.ArgumentParser()
+            parser.add_argument("--amp", action="store_true")
+            args = parser.parse_args()
             model = nn.Linear(32, 1).cuda()
             optimizer = torch.optim.AdamW(model.parameters())
+            scaler = torch.amp.GradScaler("cuda", enabled=args.amp)
             for inputs in DataLoader(torch.load("inputs.pt"), batch_size=64):  # expect: TL406
-                loss = model(inputs.cuda()).square().mean()
+                with torch.autocast("cuda", enabled=args.amp):
+                    loss = model(inputs.cuda()).square().mean()
                 optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
+                scaler.scale(loss).backward()
+                scaler.step(optimizer)
+                scaler.update()
             """,
-            because="float32 throughout",
+            because="float32 throughout, unless someone asks for autocast",
         ),
         invalid(
             """
@@ -81,7 +93,8 @@ class Tf32Off(Rule):
 
 
             class Trainer:
-                def __init__(self, model, loader):
+                def __init__(self, model, loader, amp=False):
+                    self.amp = amp
                     self.device = torch.device("cuda")
                     self.model = model.to(self.device)
                     self.loader = loader
@@ -90,7 +103,8 @@ class Tf32Off(Rule):
                 def fit(self, epochs):
                     for epoch in range(epochs):
                         for inputs in self.loader:  # expect: TL406
-                            loss = self.model(inputs.to(self.device)).square().mean()
+                            with torch.autocast("cuda", enabled=self.amp):
+                                loss = self.model(inputs.to(self.device)).square().mean()
                             self.optimizer.zero_grad()
                             loss.backward()
                             self.optimizer.step()
@@ -98,13 +112,17 @@ class Tf32Off(Rule):
 
             Trainer(nn.Linear(32, 1), DataLoader(torch.load("inputs.pt"), batch_size=64)).fit(10)
             """,
-            because="a trainer that knows no precision",
+            because="a trainer whose switch is off by default",
         ),
         invalid(
             """
-            def train_epoch(model, loader, optimizer):
+            import torch
+
+
+            def train_epoch(model, loader, optimizer, use_amp=False):
                 for inputs in loader:  # expect: TL406
-                    loss = model(inputs.cuda(non_blocking=True)).square().mean()
+                    with torch.autocast("cuda", enabled=use_amp):
+                        loss = model(inputs.cuda(non_blocking=True)).square().mean()
                     optimizer.zero_grad()
                     loss.backward()
                     optimizer.step()
@@ -141,12 +159,46 @@ class Tf32Off(Rule):
             model = DistributedDataParallel(nn.Linear(32, 1).cuda(local_rank), device_ids=[local_rank])
             optimizer = torch.optim.AdamW(model.parameters())
             for step, inputs in enumerate(DataLoader(torch.load("inputs.pt"), batch_size=64)):  # expect: TL406
-                loss = model(inputs.cuda(local_rank)).square().mean()
+                with torch.autocast("cuda", enabled=False):
+                    loss = model(inputs.cuda(local_rank)).square().mean()
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
             """,
-            because="on several GPUs",
+            because="on several GPUs, with autocast switched off for good",
+        ),
+        valid(
+            """
+            import torch
+            from torch import nn
+            from torch.utils.data import DataLoader
+
+            model = nn.Linear(32, 1).cuda()
+            optimizer = torch.optim.AdamW(model.parameters())
+            for inputs in DataLoader(torch.load("inputs.pt"), batch_size=64):
+                loss = model(inputs.cuda()).square().mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="no lower precision is named at all, of which TL401 speaks",
+        ),
+        valid(
+            """
+            import torch
+            from torch import nn
+            from torch.utils.data import DataLoader
+
+            model = nn.Linear(32, 1).cuda().to(torch.bfloat16)
+            optimizer = torch.optim.AdamW(model.parameters())
+            for inputs in DataLoader(torch.load("inputs.pt"), batch_size=64):
+                with torch.autocast("cuda", enabled=False):
+                    loss = model(inputs.cuda().to(torch.bfloat16)).square().mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="autocast is switched off for a model in bfloat16",
         ),
         valid(
             """
@@ -316,10 +368,11 @@ class Tf32Off(Rule):
 
     def check(self, project: Project) -> Iterator[Finding]:
         for loop in project.first_step_loops():
-            if loop.context.entry.computes_in_float32:
+            if loop.context.entry.leaves_autocast_off:
                 yield self.finding(
                     loop,
-                    "training multiplies float32 matrices without TF32, which leaves the tensor cores of the GPU idle",
+                    "while autocast is switched off, training multiplies float32 matrices without TF32, which leaves "
+                    "the tensor cores of the GPU idle",
                     help='Call torch.set_float32_matmul_precision("high") before training',
                     confidence=Confidence.MEDIUM,
                 )

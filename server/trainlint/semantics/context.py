@@ -71,6 +71,11 @@ class Entry:
     resumes: bool = False
     """Whether a checkpoint is read back: `torch.load` feeding `load_state_dict`."""
     autocast: bool = False
+    """Whether an autocast is met, switched on or not."""
+    autocast_runs: bool = False
+    """Whether one is met that is not switched off, neither for good nor by the default of an option."""
+    names_only_switches: bool = False
+    """Whether all that names half precision in the import closure are autocast, a scaler and switches for them."""
     names_convolutions: bool = False
     """Whether anything in the import closure names a convolution of torch."""
     normalizes_batches: bool = False
@@ -119,9 +124,18 @@ class Entry:
     @property
     def computes_in_float32(self) -> bool:
         """Whether the script owns its loop on CUDA, and nothing that it imports speaks of another precision."""
-        names_another = self.names_half or self.names_tf32 or self.names_double
+        return self._may_compute_in_float32 and not self.names_half
+
+    @property
+    def leaves_autocast_off(self) -> bool:
+        """Likewise, but for autocast, which the script has and leaves switched off by default."""
+        switched_off = self.autocast and not self.autocast_runs and self.names_only_switches
+        return self._may_compute_in_float32 and switched_off
+
+    @property
+    def _may_compute_in_float32(self) -> bool:
         on_cuda = self.cuda is Known.YES and not self.never_on_gpu
-        return on_cuda and self.framework is Framework.PYTORCH and not names_another
+        return on_cuda and self.framework is Framework.PYTORCH and not (self.names_tf32 or self.names_double)
 
 
 def is_spared(entry: Entry, framework: Framework | None, duty: Duty) -> bool:

@@ -128,6 +128,8 @@ _HALF = frozenset(
     use_amp
     """.split()  # noqa: SIM905
 )
+_SWITCHES = frozenset({"GradScaler", "amp", "autocast", "bf16", "fp16", "mixed_precision", "scaler", "use_amp"})
+"""Of these, what does nothing while it is switched off."""
 _TF32 = frozenset({"allow_tf32", "fp32_precision", "set_float32_matmul_precision"})
 _STARTS_PROCESSES = frozenset(
     """
@@ -649,6 +651,7 @@ class _Finisher:
         entry.normalizes_batches = self._normalizes_batches()
         entry.names_convolutions = not self.run.mentions.isdisjoint(_CONVOLUTIONS)
         entry.names_half = entry.autocast or not self.run.mentions.isdisjoint(_HALF)
+        entry.names_only_switches = self.run.mentions & _HALF <= _SWITCHES
         entry.starts_processes = not self.run.mentions.isdisjoint(_STARTS_PROCESSES)
         entry.names_tf32 = not self.run.mentions.isdisjoint(_TF32)
         entry.names_double = not self.run.mentions.isdisjoint(_DOUBLE)

@@ -561,8 +561,12 @@ def _make_scaler(frame: Frame, name: str, given: Given, node: code.Call | None) 
 
 
 def _make_autocast(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
+    arguments = given.arguments(name)
+    enabled = arguments.value("enabled")
+    off = enabled == Const(False) or (isinstance(enabled, Option) and enabled.default is False)
     frame.run.entry.autocast = True
-    return Object(object_types.AUTOCAST, origin=_autocast_type(name, given.arguments(name)))
+    frame.run.entry.autocast_runs = frame.run.entry.autocast_runs or not off
+    return Object(object_types.AUTOCAST, origin=_autocast_type(name, arguments))
 
 
 def _autocast_type(name: str, arguments: Arguments) -> str:
