@@ -42,7 +42,7 @@ parts = [x, y]
 weight = nn.Parameter(torch.ones(64, device="cuda"))
 linear, counting, criterion = nn.Linear(8, 8).cuda(), Counting().cuda(), nn.MSELoss()
 out, total, state, rows = torch.zeros_like(x), 0, x[0], []
-flag = anything()
+flag, setting = anything(), True
 """
 
 OVER_ITEMS = {
@@ -62,6 +62,12 @@ OVER_ITEMS = {
     "a function of the project": ("for i in range(64):\n    total += one(x[i], y[i]) * x[i].sum()", "x"),
     "a layer": ("for row in x:\n    rows.append(linear(row))", "x"),
     "a loss": ("for i in range(64):\n    total += criterion(x[i], y[i])", "x"),
+    "taken apart item by item": ("for column in x.unbind(1):\n    rows.append(column.exp())", "x.unbind(1)"),
+    "taken apart into parts of one item": (
+        "ones = x.split(1, 1)\nfor i in range(64):\n    total += ones[i].sum()",
+        "ones",
+    ),
+    "under a setting": ("for row in x:\n    if setting:\n        row = row * 2\n    rows.append(row.exp())", "x"),
     "a comprehension": ("rows = [row.exp() for row in x]", "x"),
     "a comprehension by number": ("rows = torch.stack([torch.dot(x[i], y[i]) for i in range(64)])", "x"),
     "a generator": ("total = sum(F.mse_loss(a, b) for a, b in zip(x, y))", "x"),
@@ -77,7 +83,10 @@ OTHERWISE = {
     "an unknown function": "for row in x:\n    rows.append(anything(row.exp()))",
     "items of different sizes": "for i in range(64):\n    total += x[i, : sizes[i]].sum()",
     "parts by bounds": "for i in range(8):\n    pass\nfor i in range(16):\n    total += x[i * 4 : i * 4 + 4].sum()",
-    "a condition": "for row in x:\n    if flag:\n        rows.append(row.exp())",
+    "a condition that may be a tensor": "for row in x:\n    if flag:\n        rows.append(row.exp())",
+    "a condition on the item": "for i, row in enumerate(x):\n    if i:\n        rows.append(row.exp())",
+    "a condition that changes": "for row in x:\n    if setting:\n        row = row.exp()\n    setting = False",
+    "a condition that is computed": "for row in x:\n    if sizes > 3:\n        rows.append(row.exp())",
     "an early end": "for row in x:\n    rows.append(row.exp())\n    break",
     "a filtered comprehension": "rows = [row.exp() for row in x if flag]",
     "a read at each turn": "for row in x:\n    total += row.exp().sum().item()",

@@ -25,8 +25,8 @@ class PythonLoopOverTensor(Rule):
 
     ## When it is fine
     Where a turn needs the result of the one before, as in a recurrence, or where items have different sizes; such loops
-    are not reported, nor are loops over layers, over lists of tensors or over parts that a tensor was split into. A
-    few turns, and items that are so large that each fills the GPU: that is why the rule is not in the default set.
+    are not reported, nor are loops over layers, over lists of tensors or over parts of several items each. A few turns,
+    and items that are so large that each fills the GPU: that is why the rule is not in the default set.
 
     ## Example
     ```python
@@ -143,6 +143,46 @@ class PythonLoopOverTensor(Rule):
                 optimizer.step()
             """,
             because="a comprehension in a model's forward, where `torch.bmm` would do",
+        ),
+        invalid(
+            """
+            import torch
+            from torch import nn
+            from torch.utils.data import DataLoader, TensorDataset
+
+
+            class JointsLoss(nn.Module):
+                def __init__(self, weighted=True):
+                    super().__init__()
+                    self.criterion = nn.MSELoss()
+                    self.weighted = weighted
+
+                def forward(self, output, target, weight):
+                    samples, joints = output.shape[:2]
+                    predicted = output.reshape(samples, joints, -1).split(1, 1)
+                    expected = target.reshape(samples, joints, -1).split(1, 1)
+                    loss = 0
+                    for joint in range(joints):  # expect: TL219
+                        one, other = predicted[joint].squeeze(), expected[joint].squeeze()
+                        if self.weighted:
+                            loss += self.criterion(one * weight[:, joint], other * weight[:, joint])
+                        else:
+                            loss += self.criterion(one, other)
+                    return loss / joints
+
+
+            dataset = TensorDataset(torch.load("images.pt"), torch.load("heatmaps.pt"), torch.load("weights.pt"))
+            loader = DataLoader(dataset, batch_size=32)
+            model = nn.Conv2d(3, 17, 3, padding=1).cuda()
+            criterion = JointsLoss().cuda()
+            optimizer = torch.optim.AdamW(model.parameters())
+            for images, heatmaps, weights in loader:
+                loss = criterion(model(images.cuda()), heatmaps.cuda(), weights.cuda())
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="a tensor that was split into parts of one item, under a setting",
         ),
         invalid(
             """

@@ -29,7 +29,7 @@ def note_loop(
     if few or loop.over_data or loop.trains or loop.runs_step or loop.holds_steps:
         return
     inside = [work for work in works if work.where.loops == (*frame.where.loops, loop)]
-    if inside and _runs_straight(node.body) and not _depends_on_last_turn(node.body, before):
+    if inside and _runs_alike(node) and not _depends_on_last_turn(node.body, before):
         _note(frame, node.target, node.iterable, iterated, node.body, inside)
 
 
@@ -79,7 +79,8 @@ def _note(
 def _gone_over(frame: Frame, iterable: code.Expression, iterated: Value) -> str:
     """The tensor on the device whose items a loop gets, as it is written; empty if there is none."""
     if isinstance(iterated, Tensor):
-        return frame.run.nodes.text(iterable) if _is_data(frame, iterable, iterated) else ""
+        alike = _is_data(iterated) and _is_one(frame, iterable, iterated)
+        return frame.run.nodes.text(iterable) if alike else ""
     if not isinstance(iterable, code.Call) or not isinstance(iterated, Object) or not iterable.arguments:
         return ""
     if iterated.type == object_types.ENUMERATE and iterated.inner is not None:
@@ -102,10 +103,12 @@ def _indexed(frame: Frame, target: code.Expression, iterated: Value, body: Any) 
     taken = [item for item in code.walk(body) if isinstance(item, code.Subscript) and _is_key(item.key, target.id)]
     for item in sorted(taken, key=lambda one: one.at):
         value = expressions.evaluate_quietly(frame, item.value)
-        if not isinstance(value, Tensor) or not _is_one(frame, item.value, value):
+        # no list takes several indices at once
+        several = isinstance(item.key, code.Sequence)
+        if not isinstance(value, Tensor) or not (several or _is_one(frame, item.value, value)):
             # one of several layers, sizes or lists: they need not be alike
             return ""
-        if not found and id(item) not in written and _is_data(frame, item.value, value):
+        if not found and id(item) not in written and _is_data(value):
             found = dotted(item.value)
     return found
 
@@ -115,10 +118,9 @@ def _is_key(key: code.Expression, name: str) -> bool:
     return any(isinstance(one, code.Name) and one.id == name for one in keys)
 
 
-def _is_data(frame: Frame, node: code.Expression, value: Tensor) -> bool:
-    """Whether an expression is one tensor, which lives on the device and is no parameter."""
-    on_device = value.place is Place.DEVICE and value.proved and not value.registered
-    return on_device and _is_one(frame, node, value)
+def _is_data(value: Tensor) -> bool:
+    """Whether a tensor surely lives on the device, and is no parameter."""
+    return value.place is Place.DEVICE and value.proved and not value.registered
 
 
 def _is_one(frame: Frame, node: code.Expression, value: Tensor) -> bool:
@@ -138,13 +140,27 @@ def _used_as_tensor(frame: Frame, path: str) -> bool:
 # ------------------------------------------------------------------------------------------- what a turn depends on
 
 
-_BRANCHES = (code.If, code.While, code.Try, code.Leave, code.Return, code.Match, code.For, code.With, code.Raise)
+_BRANCHES = (code.While, code.Try, code.Leave, code.Return, code.Match, code.For, code.With, code.Raise)
 _OTHERWISE = (code.Conditional, code.Boolean, code.Yield, code.Await, code.Comprehension, code.Lambda, code.Walrus)
 
 
-def _runs_straight(body: code.Block) -> bool:
-    """Whether each turn runs the same statements."""
-    return not any(isinstance(item, _BRANCHES + _OTHERWISE) for item in code.walk(body))
+def _runs_alike(node: code.For) -> bool:
+    """Whether each turn runs the same statements: conditions in it ask for nothing that a turn changes."""
+    changing = {item.id for item in code.walk(node.target) if isinstance(item, code.Name)} | _written(node.body).keys()
+    for item in code.walk(node.body):
+        if isinstance(item, _BRANCHES + _OTHERWISE):
+            return False
+        if isinstance(item, code.If) and not _asks_for_settings(item.test, changing):
+            return False
+    return True
+
+
+def _asks_for_settings(test: code.Expression, changing: set[str]) -> bool:
+    """Whether a condition is the same at each turn, and about no tensor: names and attributes alone."""
+    if isinstance(test, code.Unary):
+        return test.op == "not" and _asks_for_settings(test.operand, changing)
+    path = dotted(test) if isinstance(test, code.Name | code.Attribute) else ""
+    return bool(path) and path not in changing and path.partition(".")[0] not in changing
 
 
 def _depends_on_last_turn(body: code.Block, before: frozenset[str]) -> bool:

@@ -451,7 +451,7 @@ def call_method(frame: Frame, value: Tensor, name: str, given: Given, node: code
         if name == "numpy":
             return replace(ARRAY if value.number else WHOLE_ARRAY, fetched=fetched)
         return replace(value, place=Place.HOST, proved=True, fetched=fetched)
-    if name in library.STRING_METHODS:
+    if name in library.STRING_METHODS and not (name == "split" and _is_whole(given.get("split_size", 0))):
         return STRING
     if name in library.HOST_METHODS:
         return Listing(STRING) if name == "keys" else NUMBER
@@ -471,7 +471,7 @@ def call_method(frame: Frame, value: Tensor, name: str, given: Given, node: code
     one = not value.container or value.single or name in library.OF_TENSORS
     if name not in library.VIEWS:
         clocks.note_work(frame, node, replace(value, single=one))
-    result = replace(result, single=one and name not in library.RETURNING_SEVERAL)
+    result = replace(result, single=one and (name not in library.RETURNING_SEVERAL or _takes_items(name, given, 0)))
     for other in given.positional:
         if isinstance(other, Tensor):
             result = combine(result, other)
@@ -607,9 +607,19 @@ def call_torch(frame: Frame, name: str, given: Given, node: code.Call | None) ->
             or last in ("cross_entropy", "binary_cross_entropy", "binary_cross_entropy_with_logits"),
             container=last in ("max", "min", "topk", "sort", "split", "chunk", "unbind") and not whole,
             boolean=last in library.BOOLEAN_RESULTS,
-            single=last not in library.RETURNING_SEVERAL,
+            single=last not in library.RETURNING_SEVERAL or _takes_items(last, given, 1),
         )
     return UNKNOWN
+
+
+def _is_whole(value: Value | None) -> bool:
+    return isinstance(value, Const) and type(value.value) is int
+
+
+def _takes_items(name: str, given: Given, before: int) -> bool:
+    """Whether a function or method takes a tensor apart item by item, which leaves as much to go over as it had."""
+    size = given.keywords.get("split_size") or given.get("split_size_or_sections", before)
+    return name == "unbind" or (name == "split" and size == Const(1))
 
 
 def _shape_depends_on_values(name: str, given: Given, before: int) -> bool:
