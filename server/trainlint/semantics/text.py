@@ -7,6 +7,9 @@ from typing import Any
 from trainlint.semantics import code
 
 _LONGEST = 60
+_OPERATORS = {"or": 1, "and": 2, "|": 6, "^": 7, "&": 8, "<<": 9, ">>": 9, "+": 10, "-": 10, "**": 13}
+"""How tightly operators of two operands bind, after the table at the end of Python's reference of expressions."""
+_NOT, _COMPARISON, _PRODUCT, _SIGN, _POWER, _AWAIT, _PRIMARY = 3, 4, 11, 12, 13, 14, 15
 
 
 def describe(node: code.Expression | None) -> str:
@@ -43,27 +46,30 @@ def _render(node: object, depth: int) -> str:
         case code.Constant():
             return repr(node.value).replace("'", '"') if isinstance(node.value, str) else repr(node.value)
         case code.Attribute():
-            compound = isinstance(node.value, code.Binary | code.Boolean | code.Compare | code.Unary | code.Conditional)
-            inner = _render(node.value, deeper)
-            return f"({inner}).{node.name}" if compound else f"{inner}.{node.name}"
+            return f"{_operand(node.value, _PRIMARY, deeper)}.{node.name}"
         case code.Call():
-            return f"{_render(node.function, deeper)}({', '.join(_argument(a, deeper) for a in node.arguments)})"
+            called = _operand(node.function, _PRIMARY, deeper)
+            return f"{called}({', '.join(_argument(a, deeper) for a in node.arguments)})"
         case code.Subscript():
             keys = node.key.items if isinstance(node.key, code.Sequence) and node.key.kind == "tuple" else (node.key,)
-            return f"{_render(node.value, deeper)}[{', '.join(_render(key, deeper) for key in keys)}]"
+            value = _operand(node.value, _PRIMARY, deeper)
+            return f"{value}[{', '.join(_render(key, deeper) for key in keys)}]"
         case code.Slice():
             parts = [_render(part, deeper) if part is not None else "" for part in (node.lower, node.upper)]
             return ":".join(parts)
         case code.Binary():
-            return f"{_render(node.left, deeper)} {node.op} {_render(node.right, deeper)}"
+            binding = _binding(node)
+            left, right = (_AWAIT, _SIGN) if binding == _POWER else (binding, binding + 1)
+            return f"{_operand(node.left, left, deeper)} {node.op} {_operand(node.right, right, deeper)}"
         case code.Boolean():
-            return f" {node.op} ".join(_render(value, deeper) for value in node.values)
+            binding = _binding(node)
+            return f" {node.op} ".join(_operand(value, binding + 1, deeper) for value in node.values)
         case code.Unary():
-            return f"{node.op}{' ' if node.op == 'not' else ''}{_render(node.operand, deeper)}"
+            return f"{node.op}{' ' if node.op == 'not' else ''}{_operand(node.operand, _binding(node), deeper)}"
         case code.Compare():
-            parts = [_render(node.left, deeper)]
+            parts = [_operand(node.left, _COMPARISON + 1, deeper)]
             for operator, operand in zip(node.ops, node.comparators, strict=False):
-                parts += [operator, _render(operand, deeper)]
+                parts += [operator, _operand(operand, _COMPARISON + 1, deeper)]
             return " ".join(parts)
         case code.Sequence():
             inner = ", ".join(_render(item, deeper) for item in node.items)
@@ -79,9 +85,31 @@ def _render(node: object, depth: int) -> str:
         case code.Starred():
             return f"*{_render(node.value, deeper)}"
         case code.Await():
-            return f"await {_render(node.value, deeper)}"
+            return f"await {_operand(node.value, _PRIMARY, deeper)}"
         case _:
             return "…"
+
+
+def _operand(node: object, least: int, depth: int) -> str:
+    """An operand, in parentheses where it binds less tightly than it must to be one."""
+    text = _render(node, depth)
+    return f"({text})" if _binding(node) < least else text
+
+
+def _binding(node: object) -> int:
+    """How tightly an expression holds together."""
+    match node:
+        case code.Binary() | code.Boolean():
+            return _OPERATORS.get(node.op, _PRODUCT)
+        case code.Unary():
+            return _NOT if node.op == "not" else _SIGN
+        case code.Compare():
+            return _COMPARISON
+        case code.Await():
+            return _AWAIT
+        case code.Conditional():
+            return 0
+    return _PRIMARY
 
 
 def _argument(argument: code.Argument, depth: int) -> str:
