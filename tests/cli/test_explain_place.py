@@ -138,7 +138,7 @@ def test_a_baseline(program: Program) -> None:
 NOT_FOUND = {
     "behind an interval": ("train.py:13", "TL201", "runs every few steps", "`step % 100 == 0` (an interval)"),
     "once per epoch": ("train.py:14", "TL201", "runs once per epoch, in the loop at train.py:26", "or more often: no"),
-    "of another kind": ("train.py:11", "TL205", "nothing that the rule looks at", ""),
+    "of another kind": ("train.py:11", "TL205", "nothing that the rule is about", "a call of torch.cuda.synchronize"),
 }  # fmt: skip
 
 
@@ -171,6 +171,14 @@ def test_where_nothing_is_known(place: str, reason: str, rule: tuple[str, ...], 
     unit_test = "import pytest, torch\n\ndef test_it():\n    assert torch.ones(1).cuda().item()\n"
     files = {"test_it.py": unit_test, "plain.py": "x = 1\n", "broken.py": "import torch\nx = (\n"}
     assert reason in explained(program, place, *rule, files=files)
+
+
+def test_a_row_that_nothing_is_known_of_stands_in_its_loop(program: Program) -> None:
+    source = TRAIN.replace("        optimizer.step()\n", "        y = 1\n        optimizer.step()\n")
+    text = explained(program, "train.py:9", "TL201", files={"train.py": source})
+    assert "nothing stands there that the rule is about: it looks for output, a read of a tensor's value" in text
+    assert "the step loop at train.py:6, `for step, batch in enumerate(loader):`" in text
+    assert "runs at every training step" in text and "train.main (train.py:23)" in text
 
 
 def test_without_a_rule_all_that_is_found_is_told(program: Program) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trainlint.lint.analyze import analyze
-from trainlint.lint.questions import listen, records_at
+from trainlint.lint.questions import listen, looked_for, records_at
 from trainlint.lint.registry import load_registry
 from trainlint.lint.rule import FileRule, Rule, RuleOptions, RuntimeRule
 from trainlint.report.model_words import GUARDS, KINDS, PLACES, answer_of, question_of
@@ -55,6 +55,14 @@ def test_the_last_answer_is_the_one_that_ruled_it_out() -> None:
     assert not findings
     (of_sync,) = {one.questions[-1] for one in asked if isinstance(one.record, SyncPoint)}
     assert (of_sync.of, of_sync.name, of_sync.answer) == (Context, "hot", False)
+
+
+def test_what_a_rule_looks_for_is_known() -> None:
+    project = analyze({"train.py": "import torch\n"})
+    assert looked_for(instance(load_registry().rules["TL103"]), project) == {("loaders", "")}
+    assert ("calls", "torch.cuda.empty_cache") in looked_for(instance(load_registry().rules["TL206"]), project)
+    assert all(looked_for(instance(rule), project) for rule in RULES)
+    assert type(project) is Project
 
 
 def test_all_of_the_model_has_words() -> None:

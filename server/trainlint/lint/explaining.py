@@ -20,13 +20,13 @@ from trainlint.lint.extraction import Extraction
 from trainlint.lint.failures import guarded
 from trainlint.lint.finding import CANNOT_LINT, Finding
 from trainlint.lint.projects import ProjectFiles
-from trainlint.lint.questions import Asked, listen, records_at
+from trainlint.lint.questions import Asked, listen, looked_for, records_at
 from trainlint.lint.reporting import strongest
 from trainlint.lint.result import Reported
 from trainlint.lint.rule import FileRule, Rule, RuntimeRule
 from trainlint.lint.selection import Selection
 from trainlint.semantics.context import Context, Entry, Site
-from trainlint.semantics.project import Project
+from trainlint.semantics.project import Project, StepLoop
 from trainlint.semantics.vocabulary import Confidence
 from trainlint.source.discovery import is_excluded
 from trainlint.source.documents import Document, Unreadable, decode
@@ -99,6 +99,10 @@ class Explanation:
     """What stands at the row, each with the list of the project that holds it."""
     asked: list[Asked] = field(default_factory=list)
     """What the rule asked of it, where no finding came of it."""
+    looked_for: list[tuple[str, str]] = field(default_factory=list)
+    """What the rule looks through, as `questions.looked_for` tells."""
+    step_loops: list[StepLoop] = field(default_factory=list)
+    """The step loops in whose bodies the row is, those around others before them."""
     is_linked: bool = False
     """Whether the file belongs to training code."""
     is_excluded: bool = False
@@ -207,6 +211,7 @@ class _Explaining:
         self.found.entries = list(dict.fromkeys(looking.entries))
         if self.asking.rule is not None and not looking.here:
             self.found.asked = looking.asked
+            self.found.looked_for = sorted(looking.looked_for)
 
     def _questioned(self) -> Iterator[Rule]:
         """The rules in question that are about code, selected or not."""
@@ -245,7 +250,11 @@ class _Explaining:
             names = [one.qualname for one in linker.files[self.path].functions]
             keys = {(self.path, index) for index, name in enumerate(names) if name == found.function}
             found.is_walked = not keys or not keys.isdisjoint(looking.reached)
-        wanted = {name for _, record in looking.records for name in _path_of(record)}
+        ends = _ends_of_loops(found.document.text)
+        around_it = (one for one in looking.step_loops if one.site.row < looking.row <= ends.get(one.site.row, 0))
+        found.step_loops = sorted(around_it, key=lambda loop: loop.site.row)
+        records = [*(record for _, record in looking.records), *found.step_loops]
+        wanted = {name for record in records for name in _path_of(record)}
         for path in linker.files if wanted else ():
             module = linker.map.module_name(path) or path.stem
             text = self._text(path) if any(name.startswith(f"{module}.") for name in wanted) else ""
@@ -288,6 +297,9 @@ class _Looking(EntryRuns):
         """What the rules find at the row."""
         self.records: list[tuple[str, Any]] = []
         self.asked: list[Asked] = []
+        self.looked_for: set[tuple[str, str]] = set()
+        self.step_loops: list[StepLoop] = []
+        """Those in the file."""
         self.entries: list[Entry] = []
 
     def walk_all(self) -> None:
@@ -309,6 +321,7 @@ class _Looking(EntryRuns):
             return
         records = list(records_at(project, self._stands_here))
         self.records += records
+        self.step_loops += [loop for loop in project.step_loops if loop.site.path == self.path]
         self.entries += [entry for entry in project.entries if records]
         for rule in self.questioned:
             heard = guarded(found.failures, rule.code, where, partial(listen, rule, project, self._stands_here))
@@ -319,6 +332,8 @@ class _Looking(EntryRuns):
             self.here += here
             if not here:
                 self.asked += asked
+            if len(self.questioned) == 1:
+                self.looked_for |= looked_for(rule, project)
 
     def _stands_here(self, site: Site) -> bool:
         return site.path == self.path and site.row <= self.row <= site.end_row
@@ -331,15 +346,25 @@ class _Function(NamedTuple):
     last: int
 
 
-def _functions(text: str) -> Iterator[_Function]:
-    """The functions of a program, those around others before them; none where Python cannot parse it."""
+def _tree(text: str) -> ast.AST:
+    """The tree of a program; an empty one where Python cannot parse it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            tree = ast.parse(text)
+            return ast.parse(text)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return
-    waiting: list[tuple[str, ast.AST]] = [("", tree)]
+            return ast.Module([], [])
+
+
+def _ends_of_loops(text: str) -> dict[int, int]:
+    """The last row of each loop of a program, by its first row."""
+    loops = (node for node in ast.walk(_tree(text)) if isinstance(node, ast.For | ast.AsyncFor | ast.While))
+    return {loop.lineno: loop.end_lineno or loop.lineno for loop in loops}
+
+
+def _functions(text: str) -> Iterator[_Function]:
+    """The functions of a program, those around others before them; none where Python cannot parse it."""
+    waiting: list[tuple[str, ast.AST]] = [("", _tree(text))]
     while waiting:
         prefix, node = waiting.pop()
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):

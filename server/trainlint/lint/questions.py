@@ -6,7 +6,7 @@ the words of the model, and they stop once an answer rules a record out. So the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from types import MethodType
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from trainlint.lint.finding import Finding
 from trainlint.lint.rule import Rule
 from trainlint.semantics.context import Context, Entry, Site
-from trainlint.semantics.project import RECORD_LISTS, Arguments, Project
+from trainlint.semantics.project import RECORD_LISTS, Arguments, Call, NameUse, Project
 from trainlint.semantics.values import Tensor
 
 _PARTS = (Context, Entry, Arguments, Tensor)
@@ -84,6 +84,44 @@ def listen(
     if again != [(one.site, one.message) for one in findings]:
         return findings, ()
     return findings, tuple(Asked(ear.wanted[key], tuple(heard)) for key, heard in ear.heard.items())
+
+
+def looked_for(rule: Rule, project: Project) -> frozenset[tuple[str, str]]:
+    """The lists of a project that a rule looks through, each with the name of what it looks for there; without one
+    where it goes by other things."""
+    found: set[tuple[str, str]] = set()
+    silent = [False]
+
+    class Watched(Project):
+        def __getattribute__(self, name: str) -> Any:
+            if name in RECORD_LISTS and not silent[0]:
+                found.add((name, ""))
+            return super().__getattribute__(name)
+
+        def calls_of(self, *names: str) -> Iterator[Call]:
+            found.update(("calls", name) for name in names)
+            return iter(self._quietly(super().calls_of, names))
+
+        def uses_of(self, *names: str) -> Iterator[NameUse]:
+            found.update(("name_uses", name) for name in names)
+            return iter(self._quietly(super().uses_of, names))
+
+        def _quietly(self, ask: Callable[..., Iterable[Any]], names: tuple[str, ...]) -> list[Any]:
+            silent[0] = True
+            try:
+                return list(ask(*names))
+            finally:
+                silent[0] = False
+
+    project.__class__ = Watched
+    try:
+        for _ in rule.check(project):
+            pass
+    except Exception:  # of any pack's rule: what it looked for so far is known
+        pass
+    finally:
+        project.__class__ = Project
+    return frozenset(found)
 
 
 def records_at(project: Project, stands_here: Callable[[Site], bool]) -> Iterator[tuple[str, Any]]:

@@ -23,6 +23,8 @@ from trainlint.semantics.vocabulary import GradMode, Region
 
 _LONGEST = 100
 """Characters of an expression that are shown."""
+_MOST_KINDS = 6
+"""Kinds of things that a rule looks for that are named."""
 _ABOUT_ITSELF = frozenset({"site", "text", "name", "kind"})
 """Questions by which a rule looks for the records that it is about."""
 _REGIONS = {
@@ -61,6 +63,10 @@ class _Text:
             yield ""
             yield self._heading("What stands there")
             yield from self._standing()
+        elif found.step_loops:
+            yield ""
+            yield self._heading("What is around it")
+            yield from self._around()
         if any(self._decisive(asked) for asked in found.asked):
             yield ""
             yield self._heading("What the rule asked, in order")
@@ -79,6 +85,10 @@ class _Text:
     def _source(self) -> str:
         document, asking = self.explanation.document, self.explanation.asking
         return "" if document is None else document.line(asking.cell, asking.row).strip()
+
+    def _program_row(self, row: int) -> str:
+        document = self.explanation.document
+        return "" if document is None else document.index.line(row).strip()
 
     def _place(self, site: Site) -> str:
         return self._row(site.path, site.row)
@@ -199,7 +209,15 @@ class _Text:
         decisive = [(asked, question) for asked in found.asked if (question := self._decisive(asked)) is not None]
         yield from dict.fromkeys(self._passed_over(asked, question) for asked, question in decisive)
         if found.records and not decisive:
-            yield "what stands there is nothing that the rule looks at"
+            yield f"what stands there is nothing that the rule is about{self._looked_for()}"
+
+    def _looked_for(self) -> str:
+        """What the rule is about, to end a sentence."""
+        each = [f"{KINDS[kind]} {name}".rstrip() for kind, name in self.explanation.looked_for]
+        # What a rule asks for by name it asks of calls in general as well.
+        named = [text for text in dict.fromkeys(each) if not text.endswith((" of", ":"))]
+        told = ", ".join(named[:_MOST_KINDS]) + (", …" if len(named) > _MOST_KINDS else "")
+        return f": it looks for {told}" if told else ""
 
     def _about_the_place(self) -> Iterator[str]:
         """What keeps any rule from saying anything about the row."""
@@ -220,7 +238,8 @@ class _Text:
         elif not found.is_walked:
             yield f"nothing in the project calls `{found.function}`, and by itself it shows no part in training"
         elif not found.records:
-            yield "nothing stands there that a rule could be about"
+            whose = "a rule could be" if found.rule is None else "the rule is"
+            yield f"nothing stands there that {whose} about{self._looked_for()}"
 
     # -------------------------------------------------------------------------------------------------- the questions
 
@@ -276,6 +295,16 @@ class _Text:
                 )
         for entry in {entry.path: entry for entry in self.explanation.entries}.values():
             yield f"  {self._entry(entry)}"
+
+    def _around(self) -> Iterator[str]:
+        """The step loops around a row in which nothing stands that the model has a record of."""
+        by_text: dict[str, list[str]] = {}
+        for loop in self.explanation.step_loops:
+            title = f"the step loop at {self._place(loop.site)}, {self._quoted(self._program_row(loop.site.row))}"
+            by_text.setdefault(title, []).append(self._why(loop.context))
+        for text, reasons in by_text.items():
+            yield f"  {text}"
+            yield from (f"    - {reason}" for reason in dict.fromkeys(reasons))
 
     def _facts(self, record: Any) -> Iterator[str]:
         context = getattr(record, "context", None)

@@ -40,7 +40,7 @@ KINDS = {
     "placements": "a model moved to a device",
     "step_loops": "a step loop",
     "backward_passes": "a backward pass",
-    "evaluations": "a forward pass of evaluation",
+    "evaluations": "a forward pass",
     "checkpoints": "a checkpoint",
     "file_loads": "a file that is loaded",
     "name_uses": "a mention of",
