@@ -101,7 +101,7 @@ SYMPTOMS = (
             "Either the kernels are so small that launching them takes longer than they do (one of 500 µs hides 50 µs "
             "of launch work, one of 50 µs does not), or they compute in a format that leaves the fast units unused."
         ),
-        rules=_codes("TL907 TL902 TL219 TL401 TL406 TL412 TL413 TL408 TL411 TL211 TL312 TL502 TL501"),
+        rules=_codes("TL907 TL902 TL219 TL401 TL406 TL412 TL413 TL408 TL409 TL416 TL411 TL211 TL312 TL502 TL501"),
         sources=("000", "001", "003"),
         bounds=(thresholds.LOW_POWER, thresholds.LAUNCH_IDLE, thresholds.LAUNCH_KERNEL),
     ),
@@ -156,7 +156,7 @@ SYMPTOMS = (
             "Shapes change from step to step, so that code is compiled or memory is asked for again; or the collector "
             "runs; or the data does not come evenly."
         ),
-        rules=_codes("TL908 TL411 TL123 TL215 TL113 TL206 TL911 TL207 TL118"),
+        rules=_codes("TL908 TL411 TL123 TL215 TL113 TL206 TL503 TL911 TL207 TL118"),
         sources=("000",),
         bounds=(thresholds.RECOMPILATIONS, thresholds.GC_PAUSES),
     ),
@@ -201,7 +201,7 @@ SYMPTOMS = (
             "Data and computing come first: a GPU that waits for data waits in a collective as well. Then reduce once "
             "for each update, over NCCL, overlapped with the backward pass."
         ),
-        rules=_codes("TL903 TL301 TL305 TL304 TL312 TL313 TL307 TL306 TL214 TL314 TL308"),
+        rules=_codes("TL903 TL301 TL305 TL304 TL312 TL313 TL307 TL306 TL214 TL314 TL315 TL308"),
         sources=("000", "001", "003"),
         bounds=(thresholds.COMMUNICATION_EXPOSED, thresholds.COMMUNICATION_RAW, thresholds.REDUCTIONS),
     ),
@@ -216,7 +216,7 @@ SYMPTOMS = (
             "Something keeps tensors, or their graphs, from step to step; evaluation records gradients; or several "
             "processes use the same GPU. Memory of the host grows with what each worker holds."
         ),
-        rules=_codes("TL210 TL216 TL218 TL220 TL912 TL306 TL602 TL502 TL211 TL312 TL122"),
+        rules=_codes("TL210 TL216 TL218 TL220 TL912 TL503 TL409 TL306 TL602 TL502 TL211 TL312 TL122"),
         sources=("000", "003"),
         bounds=(thresholds.FRAGMENTATION_RATIO, thresholds.FRAGMENTATION_GAP, thresholds.MEMORY_GAINED),
     ),

@@ -26,6 +26,7 @@ KINDS = {
     "transfers": "a transfer",
     "uploads": "an upload of host values",
     "early_reads": "a read of a copy under way",
+    "timings": "a time that is taken",
     "loaders": "a loader",
     "samplers": "a sampler",
     "tokenizations": "a tokenizer's work",
@@ -33,9 +34,12 @@ KINDS = {
     "trainers": "a trainer",
     "kept_graphs": "a value kept with its graph",
     "dynamic_shapes": "a shape that values decide",
+    "element_loops": "a loop over the items of a tensor",
     "double_arithmetic": "arithmetic in float64",
     "collectives": "a call that ranks wait for each other in",
     "concatenations": "a concatenation in a loop",
+    "normalized_convolutions": "a convolution before a normalization",
+    "attentions": "an attention that is written out",
     "wrappings": "a wrapper of a model",
     "placements": "a model moved to a device",
     "step_loops": "a step loop",
@@ -46,6 +50,7 @@ KINDS = {
     "name_uses": "a mention of",
     "environment": "a setting of the environment:",
     "settings": "a setting of a configuration:",
+    "deepspeed": "a configuration of DeepSpeed",
 }
 """What the records of each list of a project are."""
 
