@@ -103,6 +103,24 @@ class CpuTensorThenCuda(Rule):
         invalid(
             """
             import torch
+            from torch.utils.data import DataLoader
+
+            model = torch.nn.Linear(8, 1).cuda()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for inputs in DataLoader(torch.randn(64, 8), batch_size=8, pin_memory=True):
+                inputs = inputs.cuda(non_blocking=True)
+                noise = torch.randn(8, 8).type_as(inputs)  # expect: TL209
+                mask = torch.ones(8, 8).to(inputs)  # expect: TL209
+                loss = model(inputs * mask + noise).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="to where another tensor is, and to its type, which a device alone does not say",
+        ),
+        invalid(
+            """
+            import torch
             from torch import nn
 
             model = nn.Linear(8, 1).cuda()

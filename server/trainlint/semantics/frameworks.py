@@ -385,16 +385,16 @@ _GIVEN_BATCHES = (Role.STEP, Role.EVALUATION)
 
 
 def _run_given_functions(frame: Frame, given: Given) -> None:
-    """Run the functions that a Trainer is given: for the loss and for rewards at each step, for metrics at each
-    evaluation."""
+    """Run the functions that a Trainer is given: for the loss at each step, for metrics at each evaluation.
+
+    Those for rewards are left out: they return numbers for texts that were just generated, so they have to wait and to
+    tokenize.
+    """
     place = accelerator(frame)
     loss = given.keywords.get("compute_loss_func", UNKNOWN)
     for value in listed(loss):
         if isinstance(value, Function | Bound):
             run_as(frame, Role.STEP, value, [Tensor(place, container=True, keeps_graph=True), Tensor(place)])
-    for value in listed(given.keywords.get("reward_funcs", UNKNOWN)):
-        if isinstance(value, Function | Bound):
-            run_as(frame, Role.STEP, value, [])
     for name, role in (("compute_metrics", Role.EPOCH), ("preprocess_logits_for_metrics", Role.EVALUATION)):
         value = given.keywords.get(name, UNKNOWN)
         if isinstance(value, Function | Bound):

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from trainlint.semantics import (
     calls,
+    classes,
     code,
     entry_facts,
     expressions,
@@ -65,7 +66,7 @@ class Occasion(NamedTuple):
 def make_engine(frame: Frame, given: Given, node: code.Call | None) -> Value:
     """`Engine(process)`, which runs `process` at each step."""
     frameworks.own(frame, Framework.IGNITE)
-    process = given.get("process_function", 0) or UNKNOWN
+    process = _callable(given.get("process_function", 0) or UNKNOWN)
     return _engine(frame, node, EngineRun(process, evaluates=_evaluates(frame, process)))
 
 
@@ -118,7 +119,7 @@ def engine_method(frame: Frame, receiver: Object, name: str, given: Given, node:
         frame.run.subscriptions.append((receiver.origin, tuple(_occasions(frame, given)), tuple(given.positional[1:])))
         return Object(object_types.SUBSCRIPTION, origin=str(len(frame.run.subscriptions) - 1))
     if name == "add_event_handler":
-        handler = given.get("handler", 1) or UNKNOWN
+        handler = _callable(given.get("handler", 1) or UNKNOWN)
         for occasion in _occasions(frame, given):
             _add(frame, receiver.origin, occasion, handler, tuple(given.positional[2:]))
         return OBJECT
@@ -134,6 +135,12 @@ def subscribe(frame: Frame, decorator: Object, handler: Function) -> None:
     key, occasions, arguments = frame.run.subscriptions[int(decorator.origin)]
     for occasion in occasions:
         _add(frame, key, occasion, handler, arguments)
+
+
+def _callable(value: Value) -> Value:
+    """What runs when a value is called: for an object of the project, its `__call__`."""
+    called = classes.find_member(value.cls, "__call__") if isinstance(value, Instance) else None
+    return Bound(called, value) if isinstance(called, Function) else value
 
 
 def _add(frame: Frame, key: str, occasion: Occasion, handler: Value, arguments: tuple[Value, ...]) -> None:

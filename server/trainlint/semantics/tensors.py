@@ -390,7 +390,7 @@ def _record_transfer(
         made_by=factory[0] if factory and moved is not None and id(moved) in frame.factories else None,
         factory=factory[1] if factory else name if "." in name else "",
         factory_arguments=factory[2] if factory else Arguments(),
-        device_text=_device_text(node, name),
+        device_text=_device_text(node, given, name),
     )
 
 
@@ -411,8 +411,11 @@ def record_copy(frame: Frame, node: code.Subscript, value: Tensor) -> None:
     )
 
 
-def _device_text(node: code.Call, name: str) -> str:
+def _device_text(node: code.Call, given: Given, name: str) -> str:
     """The device that a transfer names, as source text; empty where it names none or is too long to repeat."""
+    if any(isinstance(option, Tensor) for value in given.all() for option in options(value)):
+        # to where another tensor is, and to its type
+        return ""
     arguments = [argument for argument in node.arguments if argument.keyword != "non_blocking"]
     if name == "cuda":
         return '"cuda"' if not arguments else ""
@@ -457,6 +460,9 @@ def call_method(frame: Frame, value: Tensor, name: str, given: Given, node: code
         return Listing(STRING) if name == "keys" else NUMBER
     if name in ("zero_", "detach_") and value.gradient:
         records.record_call(frame, f"torch.Tensor.{name}", given, node, value)
+    other = given.get("other", 0)
+    if name == "type_as" and value.created and isinstance(other, Tensor) and other.place is Place.DEVICE:
+        return move(frame, value, given, node, name)
     handler = _METHODS.get(name)
     if handler is not None:
         return handler(frame, value, given, node)
