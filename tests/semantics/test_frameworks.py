@@ -218,6 +218,8 @@ OTHERS = {
                     print("main")  # under: rank
                 if accelerator.is_local_main_process:
                     print("main")  # under: rank
+                if accelerator.is_last_process:
+                    print("last")  # under: rank
                 if accelerator.sync_gradients:
                     print("update")  # runs: per-step training
             with torch.no_grad():

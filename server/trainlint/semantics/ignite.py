@@ -104,6 +104,7 @@ def _evaluates(frame: Frame, process: Value) -> bool:
     function = process.function if isinstance(process, Bound | Partial) else process
     if not isinstance(function, Function) or not isinstance(function.define, code.Define):
         return False
+    frame.run.read.add((function.module.path, function.define.body))
     mentions = function.module.facts.functions[function.define.body].mentions
     if mentions & {"backward", "step"}:
         return False

@@ -153,6 +153,8 @@ LIGHTNING_STRATEGIES = re.compile(
     r"^(pytorch_lightning|lightning(\.fabric)?|ray\.train\.lightning)\.(strategies\.|plugins\.|overrides\.)?(\w+\.)*\w*(Strategy|DDPPlugin)$"
 )
 """Strategies of Lightning and Fabric, as classes; what Lightning 1 called plugins among them."""
+RANK_ZERO_REPORTS = re.compile(r"^(pytorch_lightning|lightning|lightning_utilities)\.(\w+\.)*rank_zero_info$")
+"""Lightning's function that logs on the first rank only."""
 LIGHTNING_PROFILERS = re.compile(r"^pytorch_lightning\.profilers?\.(\w+\.)*\w+Profiler$")
 IGNITE_EVENT = "ignite.engine.Events."
 """How the names of the events of an engine begin."""

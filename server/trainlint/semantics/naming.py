@@ -58,7 +58,7 @@ RANK = Idiom(
     re.IGNORECASE,
 )
 MAIN_PROCESS = Idiom(
-    r"(is_?)?(main|master|primary|root|chief)_?(process|proc|rank|node|worker)|is_(main|master|root|primary|chief)$|is_global_zero"
+    r"(is_?)?(main|master|primary|root|chief|last)_?(process|proc|rank|node|worker)|is_(main|master|root|primary|chief)$|is_global_zero"
     r"|is_rank_?(zero|0)|rank_?zero|is_local_master|is_first_rank|is_logger$|is_local_main|is_log_rank|is_world_process_zero"
     r"|is_local_process_zero|should_log_rank|on_main|one_rank_only",
     re.IGNORECASE,
@@ -98,7 +98,7 @@ SHOULD = Idiom(
     r"|(log|print|save|eval|report)_(now|this_step|due|time)$|is_(log|print|eval|save)\w*_(step|iter)",
     re.IGNORECASE,
 )
-DEBUG = Idiom(r"debug|sanity|detect_?anomaly|(^|_)profil(e|er|ing)($|_)", re.IGNORECASE)
+DEBUG = Idiom(r"debug|sanity|fast_dev_run|detect_?anomaly|(^|_)profil(e|er|ing)($|_)", re.IGNORECASE)
 DISTRIBUTED = Idiom(
     r"distributed|multi_?gpu|(^|_)(ddp|fsdp)($|_)|(^|_)is_dist|use_dist|parallel|multiprocessing", re.IGNORECASE
 )

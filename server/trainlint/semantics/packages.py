@@ -624,6 +624,11 @@ def _lightning_strategy(frame: Frame, name: str, given: Given, node: code.Call |
     return Object(object_types.LIGHTNING_STRATEGY, origin=name)
 
 
+def _rank_zero_report(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
+    records.record_report(frame, ReportKind.LOGGER, name, given, node, rank_aware=True)
+    return NONE
+
+
 def _lightning_profiler(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
     return Object(object_types.LIGHTNING_PROFILER, origin=name)
 
@@ -683,6 +688,7 @@ _KINDS: tuple[tuple[Callable[[str], Any], _Make], ...] = (
     (library.TRACKER_CALLS.match, _track),
     (lambda name: name.startswith(library.IGNITE_EVENT), lambda frame, name, given, node: ignite.event(name, given)),
     (library.LIGHTNING_STRATEGIES.match, _lightning_strategy),
+    (library.RANK_ZERO_REPORTS.match, _rank_zero_report),
     (library.LIGHTNING_PROFILERS.match, _lightning_profiler),
     (library.HF_TRAINERS.match, _hf_trainer),
     (library.HF_ARGUMENTS.match, _hf_arguments),
