@@ -56,12 +56,7 @@ TAKEN_CARE_OF: Mapping[Framework, frozenset[Duty]] = {
         }
     ),
     Framework.DEEPSPEED: frozenset({Duty.REDUCE_ONCE, Duty.SAVE_WHOLE_STATE, *_LAUNCHED}),
-    Framework.RAY_TRAIN: frozenset(
-        {
-            *(Duty.SPLIT_PREPARED, Duty.MOVE_BATCHES, Duty.CHOOSE_DEVICE),
-            *(Duty.SAVE_ON_ONE_RANK, Duty.MAP_CHECKPOINTS),
-        }
-    ),
+    Framework.RAY_TRAIN: frozenset({Duty.SPLIT_PREPARED, Duty.MOVE_BATCHES, Duty.CHOOSE_DEVICE}),
     Framework.IGNITE: frozenset({Duty.SPLIT_PREPARED, Duty.PIN_MEMORY}),
     Framework.UNKNOWN: frozenset(Duty),
 }
