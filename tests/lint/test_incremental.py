@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import random
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 from projects_on_disk import TRAINING, lines, run, write
 
-from trainlint.lint import component, entries, entry_workers, workers
+from trainlint.lint import component, entries, entry_workers, garbage, workers
 from trainlint.lint.cache import FILE, FOLDER, _checksum
 from trainlint.lint.component import FunctionKey, Uncalled, Walked
 from trainlint.lint.extraction import Extraction
@@ -343,6 +344,26 @@ def test_entry_points_are_walked_in_several_processes(project: Path, monkeypatch
     monkeypatch.setattr(entry_workers.PooledRuns, "__init__", noting)
     assert told(project, jobs=3) == told(project, jobs=2) == alone
     assert started == [3, 2]
+
+
+def test_no_more_processes_walk_than_memory_holds(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = told(project)
+    monkeypatch.setattr(entries, "WORTHWHILE_S", 0.0)
+    monkeypatch.setattr(entries, "processes_that_fit", lambda wanted, growth: 1)
+    monkeypatch.setattr(entry_workers.PooledRuns, "__init__", None)
+    assert told(project, jobs=3) == alone
+
+
+def test_findings_are_the_same_while_what_walks_leave_is_collected(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = told(project)
+    monkeypatch.setattr(garbage, "MANY", 0)
+    collected: list[int] = []
+    collect = gc.collect
+    monkeypatch.setattr(gc, "collect", lambda: collected.append(collect()))
+    assert told(project) == alone
+    assert collected
 
 
 def test_entry_points_are_walked_in_processes_that_inherit_nothing(

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from trainlint.fixes.recipe import Applicability, Fix
 from trainlint.lint.failures import Failure, guarded
 from trainlint.lint.finding import Finding
+from trainlint.lint.garbage import Garbage
 from trainlint.lint.result import HotLoop
 from trainlint.lint.rule import FileRule, Rule, RuntimeRule
 from trainlint.lint.selection import Selection
@@ -126,6 +127,7 @@ class EntryRuns:
         self.component = component
         self._walks: dict[Path, Walk] = {}
         self._nothing = Project(torch_version=component.options.torch_version)
+        self._garbage = Garbage()
 
     def __reduce__(self) -> tuple[type[EntryRuns], tuple[Component]]:
         """Walks cannot be sent to another process, which makes its own."""
@@ -142,6 +144,11 @@ class EntryRuns:
 
     def findings(self, entry: Path) -> EntryFindings:
         """Complete a walk and run the rules."""
+        found = self._completed(entry)
+        self._garbage.collect_if_much()  # what the walk leaves, of which nothing is held here any more
+        return found
+
+    def _completed(self, entry: Path) -> EntryFindings:
         found = EntryFindings()
         if entry not in self._walks:
             found.failures += self.walk(entry).failures
@@ -169,6 +176,7 @@ class EntryRuns:
             _add_by_file(by_file, result.reached)
             owner = replace(owner, trains=result.trains)
             results.append(result)
+            self._garbage.collect_if_much()
         return results
 
     def _uncalled_in(self, path: Path, owner: Entry, called: frozenset[FunctionKey]) -> Uncalled:

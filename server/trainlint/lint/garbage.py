@@ -1,0 +1,20 @@
+"""Walks leave objects in cycles, and the collector is paused while they last."""
+
+from __future__ import annotations
+
+import gc
+
+MANY = 1_000_000
+"""Objects, some 100 MB: fewer are left to the end, since to look for them costs more than they take."""
+
+
+class Garbage:
+    def __init__(self) -> None:
+        self._kept = 0
+
+    def collect_if_much(self) -> None:
+        """Collect when as many objects have been made as were alive after the last time, and many: so a collection
+        costs a fixed part of making them, however much is kept."""
+        if gc.get_count()[0] >= max(MANY, self._kept):
+            gc.collect()
+            self._kept = len(gc.get_objects())
