@@ -116,6 +116,31 @@ ACCESSES: dict[str, tuple[str, object]] = {
         'config["data"]["size"] = 0\nloader = DataLoader(images, num_workers=config["data"]["workers"])',
         3,
     ),
+    "overlaid by the command line": (
+        "import argparse\nargs = argparse.ArgumentParser().parse_args()\nc = {**config['data'], **vars(args)}\n"
+        'loader = DataLoader(images, num_workers=c["workers"])',
+        "unknown",
+    ),
+    "overlaid by the command line, in a dict()": (
+        "import argparse\nargs = argparse.ArgumentParser().parse_args()\nc = dict(config['data'], **vars(args))\n"
+        'loader = DataLoader(images, num_workers=c["workers"])',
+        "unknown",
+    ),
+    "overlaid key by key": (
+        "for key, value in given():\n    config['data'][key] = value\n"
+        'loader = DataLoader(images, num_workers=config["data"]["workers"])',
+        "unknown",
+    ),
+    "on top of what is not known": (
+        'c = {**given(), **config["data"]}\nloader = DataLoader(images, num_workers=c["workers"])',
+        3,
+    ),
+    "what the file leaves out": ('loader = DataLoader(images, num_workers=config["data"].get("processes", 5))', 5),
+    "what another function may add": (
+        'def change(c):\n    c["processes"] = 8\nchange(config["data"])\n'
+        'loader = DataLoader(images, num_workers=config["data"].get("processes", 0))',
+        "unknown",
+    ),
     "updated by what is not known": (
         'config["data"].update(g())\nloader = DataLoader(images, num_workers=config["data"]["workers"])',
         "unknown",
@@ -301,3 +326,18 @@ def test_merge_keys_do_not_multiply() -> None:
     merging = b"".join(b"a%d: &a%d {<<: [%s]}\n" % (n, n, b", ".join([b"*a%d" % (n - 1)] * 9)) for n in range(1, 9))
     found = ConfigurationFiles({ROOT / "a.yaml": b"a0: &a0 {b: 1}\n" + merging}).read(ROOT / "a.yaml")
     assert found is NOTHING_KNOWN or found == {f"a{n}": {"b": 1} for n in range(9)}
+
+
+def test_a_file_that_the_program_writes_is_not_read() -> None:
+    writing = 'import json\nimport yaml\nwith open("config.yaml", "w") as file:\n    yaml.dump(given(), file)\n'
+    assert default_of(writing + READ["yaml.safe_load"][0] + USE, YAML) == "unknown"
+
+
+def test_absence_proves_nothing_once_a_function_has_changed_the_configuration() -> None:
+    reading = READ["yaml.safe_load"][0]
+    adding = "def change(c):\n    c[name()] = 8\nchange(config['data'])\n"
+    for change, sure in (("", True), (adding, False)):
+        script = f"{reading}\n{change}loader = DataLoader(images, **config['data'])"
+        files = {"config.yaml": "data: {batch_size: 8}"}
+        (loader,) = analyze({"train.py": HEAD + script + "\n", **files}).loaders
+        assert loader.arguments.absent("num_workers") is sure

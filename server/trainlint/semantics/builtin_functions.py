@@ -210,6 +210,8 @@ def _getattr(frame: Frame, given: Given, node: code.Call | None) -> Value:
 def _dict(frame: Frame, given: Given, node: code.Call | None) -> Value:
     base = given.positional[0] if given.positional else None
     items = dict(base.items) if isinstance(base, Table) else {}
+    if not given.complete:
+        items = {name: configurations.perhaps(value) for name, value in items.items()}
     items.update(given.keywords)
     known = given.complete and (base is None or (isinstance(base, Table) and base.rest is None))
     return Table(tuple(items.items()), None if known else UNKNOWN, base.file if isinstance(base, Table) else "")
@@ -253,7 +255,7 @@ _BUILTINS: dict[str, packages.Call] = {
     "setattr": _setattr,
     "dict": _dict,
     "len": lambda frame, given, node: NUMBER,
-    "open": lambda frame, given, node: configurations.opened(frame, given.get("file", 0)),
+    "open": lambda frame, given, node: configurations.opened(frame, given.get("file", 0), given.get("mode", 1)),
     "any": _truth,
     "all": _truth,
     "vars": lambda frame, given, node: given.positional[0] if given.positional else UNKNOWN,

@@ -69,9 +69,9 @@ def table_method(frame: Frame, receiver: Table, name: str, given: Given, node: c
         key = given.positional[0] if given.positional else UNKNOWN
         if not isinstance(key, Const) or not isinstance(key.value, str):
             return whole
-        value = configurations.current(frame, receiver.get(key.value))
-        missing = receiver.file and receiver.rest is None and isinstance(value, Unknown) and len(given.positional) > 1
-        return given.positional[1] if missing else value
+        if receiver.file and len(given.positional) > 1:
+            return configurations.fallback(frame, receiver, key.value, given.positional[1])
+        return configurations.current(frame, receiver.get(key.value))
     if name == "copy":
         return receiver
     return UNKNOWN

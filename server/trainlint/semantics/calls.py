@@ -92,7 +92,7 @@ def _spread_keywords(frame: Frame, given: Given, value: Value) -> None:
             for name, held in option.items:
                 item = configurations.current(frame, held)
                 given.keywords[name] = join(given.keywords[name], item) if name in given.keywords else item
-            if option.rest is not None:
+            if option.rest is not None or (option.file and not configurations.is_as_read(frame, option)):
                 given.complete = False
         elif option != NONE:
             given.complete = False

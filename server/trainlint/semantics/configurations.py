@@ -19,6 +19,7 @@ from trainlint.semantics.immutable import replace
 from trainlint.semantics.state import Frame
 from trainlint.semantics.values import (
     OBJECT,
+    STRING,
     UNKNOWN,
     Const,
     Function,
@@ -38,6 +39,7 @@ _PACKAGE = re.compile(r"^\s*#\s*@package\s+(\S+)", re.MULTILINE)
 _MISSING = "???"
 """What OmegaConf wants the command line to give."""
 _ANY = "*"
+_READING = frozenset({"r", "rb", "rt", "br", "tr"})
 
 
 # ---------------------------------------------------------------------------------------------------------- paths
@@ -73,7 +75,9 @@ def path_method(frame: Frame, receiver: Object, name: str, given: Given, node: c
     if name == "joinpath":
         return joined(frame, [receiver, *given.positional])
     if name in ("open", "read_text", "read_bytes"):
-        return opened(frame, receiver)
+        return opened(frame, receiver, given.get("mode", 0) if name == "open" else None)
+    if name in ("write_text", "write_bytes"):
+        return opened(frame, receiver, STRING)
     if name == "with_name":
         return joined(frame, [parent_of(receiver), *given.positional])
     return OBJECT
@@ -92,10 +96,15 @@ def parent_of(value: Value) -> Value:
     return Object(object_types.PATH, origin=os.path.dirname(found[0]), proved=found[1])  # noqa: PTH120
 
 
-def opened(frame: Frame, value: Value | None) -> Value:
-    """`open(path)`: a configuration file of the project, where it is one."""
+def opened(frame: Frame, value: Value | None, mode: Value | None = None) -> Value:
+    """`open(path)`: a configuration file of the project, where it is one. What the program writes itself is none."""
     found = path_of(value)
-    if found is None or frame.run.configurations.find(found[0], frame.run.entry.path) is None:
+    path = None if found is None else frame.run.configurations.find(found[0], frame.run.entry.path)
+    if found is None or path is None:
+        return OBJECT
+    if mode is not None and not (isinstance(mode, Const) and mode.value in _READING):
+        frame.run.effects += 1
+        frame.run.overwritten.add(path)
         return OBJECT
     return Object(object_types.FILE, origin=found[0], proved=found[1])
 
@@ -120,7 +129,7 @@ def content(frame: Frame, value: Value | None) -> Value | None:
     """What stands in the file that a value names or has opened; None where that is not known."""
     found = path_of(value)
     path = None if found is None else frame.run.configurations.find(found[0], frame.run.entry.path)
-    if found is None or path is None:
+    if found is None or path is None or path in frame.run.overwritten:
         return None
     read = frame.run.configurations.read(path)
     reader = _Reader(path.name, found[1], read, frame.run.configurations.passed)
@@ -172,6 +181,27 @@ def current(frame: Frame, value: Value) -> Value:
         names = frame.run.reassigned
         return value.without_default() if value.name in names or _ANY in names else value
     return value
+
+
+def perhaps(value: Value) -> Value:
+    """A value that another one may have replaced."""
+    if isinstance(value, Option):
+        return value.without_default()
+    return UNKNOWN if isinstance(value, Const) else value
+
+
+def is_as_read(frame: Frame, table: Table) -> bool:
+    """Whether a configuration has just the keys that stand in its file, as far as the program was seen to change any
+    of them."""
+    return table.rest is None and not frame.run.reassigned
+
+
+def fallback(frame: Frame, table: Table, key: str, given: Value) -> Value:
+    """`config.get(key, given)` of a configuration that may lack the key."""
+    value = current(frame, table.get(key))
+    if value is not UNKNOWN or not is_as_read(frame, table) or not isinstance(given, Const):
+        return value
+    return Option(key, given.value, True, fixed=True)
 
 
 def changed(frame: Frame, base: Table, name: str, value: Value) -> Table:

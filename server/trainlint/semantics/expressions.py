@@ -762,20 +762,23 @@ def _sequence(frame: Frame, node: code.Sequence) -> Value:
 def _mapping(frame: Frame, node: code.Mapping) -> Value:
     items: dict[str, Value] = {}
     rest: Value | None = None
+    file = ""
     for key, node_value in zip(node.keys, node.values, strict=True):
         value = evaluate(frame, node_value)
         if key is None:
             if isinstance(value, Table):
                 items |= dict(value.items)
-                rest = value.rest if rest is None else rest
-            else:
+                file = file or value.file
+            if not isinstance(value, Table) or value.rest is not None:
+                # what is spread last counts, whichever keys it has
+                items = {name: configurations.perhaps(one) for name, one in items.items()}
                 rest = UNKNOWN
         elif isinstance(key, code.Constant) and isinstance(key.value, str):
             items[key.value] = value
         else:
             evaluate(frame, key)
             rest = value if rest is None else join(rest, value)
-    return Table(tuple(items.items()), rest)
+    return Table(tuple(items.items()), rest, file)
 
 
 def _format(frame: Frame, node: code.Format) -> Value:

@@ -473,6 +473,8 @@ class Run:
     reassigned: set[str] = field(default_factory=set)
     """Names of settings that come from a configuration file and that the program gives other values somewhere; "*" for
     any."""
+    overwritten: set[Path] = field(default_factory=set)
+    """Configuration files that the program writes."""
     searching: set[tuple[Path, str]] = field(default_factory=set)
     """Names that are being looked for through star imports, so that circles end."""
     changed_datasets: set[int] = field(default_factory=set)
