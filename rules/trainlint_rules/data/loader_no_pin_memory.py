@@ -368,6 +368,41 @@ class LoaderNoPinMemory(Rule):
             """,
             because="an evaluation loader",
         ),
+        *(
+            valid(
+                f"""
+                import torch
+                from torch import nn
+                from torch.utils.data import DataLoader
+
+
+                class Tagger(nn.Module):
+                    def __init__(self):
+                        super().__init__()
+                        self.table = nn.Embedding(1000, 32)
+
+                    def forward(self, sentences):
+                        words = torch.tensor([sentence.words for sentence in sentences], device="cuda")
+                        return self.table(words).mean()
+
+
+                def train(sentences):
+                    model = Tagger().cuda()
+                    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                    loader = DataLoader(sentences, batch_size=32, shuffle=True, collate_fn={collate})
+                    for batch in loader:
+                        loss = model(batch)
+                        optimizer.zero_grad()
+                        loss.backward()
+                        optimizer.step()
+                """,
+                because=f"{because}, which are no tensors as far as anyone can tell",
+            )
+            for collate, because in (
+                ("list", "a batch is a list of the items"),
+                ("lambda items: items", "a batch is the items as they are"),
+            )
+        ),
     )
 
     def check(self, project: Project) -> Iterator[Finding]:

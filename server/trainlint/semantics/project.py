@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
-from trainlint.semantics import library
+from trainlint.semantics import code, library
 from trainlint.semantics.context import Context as Context
 from trainlint.semantics.context import Entry as Entry
 from trainlint.semantics.context import Guard as Guard
@@ -24,6 +24,7 @@ from trainlint.semantics.values import (
     UNKNOWN,
     Const,
     DeviceValue,
+    Function,
     Host,
     Instance,
     Object,
@@ -33,6 +34,7 @@ from trainlint.semantics.values import (
     Test,
     Unknown,
     Value,
+    is_reference,
 )
 from trainlint.semantics.vocabulary import (
     Confidence,
@@ -441,7 +443,16 @@ class Loader:
             return Known.YES
         if moved:
             return Known.NO
-        return self.context.entry.cuda if self.trains else Known.UNKNOWN
+        return self.context.entry.cuda if self.trains and not self.hands_over_items else Known.UNKNOWN
+
+    @property
+    def hands_over_items(self) -> bool:
+        """Whether its batches are lists of the items as they are, so that nothing tells that they are tensors."""
+        collate = self.arguments.value("collate_fn") or UNKNOWN
+        if isinstance(collate, Function) and isinstance(collate.define, code.Lambda):
+            body, parameters = collate.define.body, collate.define.parameters
+            return isinstance(body, code.Name) and [one.name for one in parameters] == [body.id]
+        return is_reference(collate, "list", "tuple")
 
 
 @immutable
