@@ -188,6 +188,14 @@ def test_without_a_rule_all_that_is_found_is_told(program: Program) -> None:
     assert "No rule finds anything there" in explained(program, "train.py:5")
 
 
+def test_a_statement_that_is_left_out_leaves_the_others_explained(program: Program) -> None:
+    deep = f"deep = {'(' * 180}1{')' * 180}\n"
+    text = explained(program, "train.py:11", "TL201", files={"train.py": TRAIN + deep})
+    assert "TL201 sync-in-step: reported" in text
+    text = explained(program, "train.py:12", "TL201", files={"train.py": TRAIN + deep})
+    assert "cannot be linted" not in text
+
+
 def test_an_excluded_file_is_named_as_such(program: Program) -> None:
     text = explained(program, "build/train.py:11", "TL201", files={"build/train.py": TRAIN})
     assert "The file is excluded: a check lints it only where it is named itself." in text

@@ -335,7 +335,10 @@ NEEDS = {
     "torch": ("safe", ""),
     "torch>=2.4": ("safe", ""),
     "torch>=1.10": ("safe", ""),
-    "torch>=1.8": ("unsafe", "the fixed code needs torch 1.10, and the project admits 1.8 as well"),
+    "torch>=1.8": (
+        "unsafe",
+        "the fixed code is known to run with torch 1.10 and newer, and the project admits 1.8 as well",
+    ),
 }
 
 

@@ -228,7 +228,8 @@ def _fix(rule: Rule, finding: Finding, failures: list[Failure], oldest_torch: tu
     needed = guarded(failures, what, where, lambda: rule.fix_needs(finding))
     if needed is None or needed <= oldest_torch:
         return fix
-    because = f"the fixed code needs torch {_written(needed)}, and the project admits {_written(oldest_torch)} as well"
+    known, admitted = _written(needed), _written(oldest_torch)
+    because = f"the fixed code is known to run with torch {known} and newer, and the project admits {admitted} as well"
     return replace(fix, applicability=Applicability.UNSAFE, because=fix.because or because)
 
 

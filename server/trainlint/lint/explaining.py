@@ -274,7 +274,8 @@ class _Explaining:
         self.found.warnings, self.found.errors = result.warnings, result.errors
         here = [one for one in result.findings if one.cell == self.asking.cell or not rows]
         self.found.all_reported = result.findings
-        self.found.instead = tuple(one for one in result.findings if one.finding.code in CANNOT_LINT)
+        if not self.found.is_linked:  # else a single statement is left out, and the others are not
+            self.found.instead = tuple(one for one in result.findings if one.finding.code in CANNOT_LINT)
         self.found.reported = tuple(
             one
             for one in here

@@ -145,8 +145,8 @@ class Rule:
         return None
 
     def fix_needs(self, finding: Finding) -> tuple[int, int] | None:
-        """First torch release that the fixed code runs with: where the project admits older ones, the fix is no safe
-        one. By default the first that the rule holds for."""
+        """First torch release that the fixed code is known to run with: where the project admits older ones, the fix is
+        no safe one. By default the first that the rule holds for."""
         return self.torch[0]
 
     def judge(self, finding: Finding, evidence: Evidence) -> Verdict:
