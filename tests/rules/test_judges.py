@@ -69,6 +69,30 @@ LOOP_DID_NOT_RUN = {Line(PATH, 10): False}
 
 STACK_SAMPLES = (
     Case(
+        "TL119",
+        "transforms in workers that the step waits for are confirmed",
+        measured(stacks={FIRST: StackSamples(0.05, 400, True)}, loaders=(LoaderEvidence(0.4, 4),)),
+        CONFIRMED,
+    ),
+    Case(
+        "TL119",
+        "transforms that a library calls are open where the step waits for data",
+        measured(ran=DID_NOT_RUN, loaders=(LoaderEvidence(0.4, 4),)),
+        INCONCLUSIVE,
+    ),
+    Case(
+        "TL119",
+        "transforms that a library calls are cleared where the step does not wait for data",
+        measured(ran=DID_NOT_RUN, loaders=(LoaderEvidence(0.001, 4),)),
+        REFUTED,
+    ),
+    Case(
+        "TL119",
+        "transforms that a library calls are open where no loader was seen",
+        measured(ran=DID_NOT_RUN),
+        INCONCLUSIVE,
+    ),
+    Case(
         "TL101",
         "tokenizing in workers that the step waits for is confirmed",
         measured(stacks={FIRST: StackSamples(0.05, 400, True)}, loaders=(LoaderEvidence(0.4, 4),)),

@@ -6,8 +6,8 @@ from trainlint.fixes.recipe import Applicability, Fix
 from trainlint.lint.finding import Family, Finding, RelatedSite, Severity
 from trainlint.lint.rule import Rule, invalid, quote, valid
 from trainlint.probe.evidence import Evidence
-from trainlint.probe.judges import judge_stacks
-from trainlint.probe.verdict import Status, Verdict
+from trainlint.probe.judges import CONFIRMED_SHARE, judge_share, judge_stacks
+from trainlint.probe.verdict import Source, Status, Verdict
 from trainlint.semantics.project import Loader, Project, Transformation
 from trainlint.semantics.vocabulary import GuardKind, Place
 
@@ -95,7 +95,8 @@ class CpuTransformPerItem(Rule):
 
     ## How the probe confirms it
     By stack samples under the line that calls the pipeline, in the loader's workers or in the training thread, together
-    with the share of the step that waits for data. Of a data set of torchvision no line of the job does so.
+    with the share of the step that waits for data. Of a data set of torchvision no line of the job does so: then a step
+    that does not wait for data clears it, and one that does leaves it open.
 
     ## References
     - CPU preprocessing (resize, normalize): move to the GPU what can be moved (article 003).
@@ -470,10 +471,15 @@ class CpuTransformPerItem(Rule):
         return Fix(Applicability.DISPLAY, ON_THE_GPU)
 
     def judge(self, finding: Finding, evidence: Evidence) -> Verdict:
-        if not any(line in evidence.stacks for line in evidence.lines(finding.site)):
-            note = "no stack sample holds this line; what a data set of torchvision calls shows under none of the job's"
+        if any(line in evidence.stacks for line in evidence.lines(finding.site)):
+            return judge_stacks(evidence, finding.site)
+        note = "no stack sample holds this line; what a data set of torchvision calls shows under none of the job's"
+        loader = evidence.loader_at(related.site for related in finding.related)
+        if loader is None or loader.data_wait_share >= CONFIRMED_SHARE:
             return Verdict(Status.INCONCLUSIVE, note=note)
-        return judge_stacks(evidence, finding.site)
+        # whatever the transforms take, the step does not wait for it
+        wait = loader.data_wait_share
+        return judge_share(evidence, None, wait, metric="data wait", source=Source.AGENT, unmeasured=note)
 
 
 def _feeds_gpu(loader: Loader) -> bool:
