@@ -49,9 +49,9 @@ def admitted_torch(root: Path, setting: str | None = None) -> Admitted:
     """The torch releases that a project may run with.
 
     The newest is what the setting says; else what the lock files of the folder pin; else the largest upper bound in
-    `pyproject.toml`, `setup.cfg`, the `requirements*.txt` and the `environment*.yml`, where none of their requirements
-    on torch is open above. The oldest is what the setting says; else the smallest release that one of all these
-    requirements begins with. Never fails on a file that is broken, since it may be another tool's.
+    `pyproject.toml`, `setup.cfg`, `setup.py`, the `requirements*.txt` and the `environment*.yml`, where none of their
+    requirements on torch is open above. The oldest is what the setting says; else the smallest release that one of all
+    these requirements begins with. Never fails on a file that is broken, since it may be another tool's.
     """
     if setting is not None:
         major, minor = setting.split(".")[:2]
@@ -150,6 +150,8 @@ def _requirements(dependencies: Dependencies) -> Iterator[str]:
         yield from _of_pyproject(text)
     elif suffix == ".cfg":
         yield from _of_setup_cfg(text)
+    elif suffix == ".py":
+        yield from _of_setup_py(text)
     elif suffix in (".yml", ".yaml"):
         yield from _of_conda(text)
     else:
@@ -210,6 +212,40 @@ def _of_setup_cfg(text: str) -> Iterator[str]:
     if parser.has_section("options.extras_require"):
         for requirements in parser["options.extras_require"].values():
             yield from requirements.splitlines()
+
+
+def _of_setup_py(text: str) -> Iterator[str]:
+    """The strings that a script passes for `install_requires` and `extras_require`, and those of the variables that it
+    names there."""
+    if "torch" not in text:
+        return
+    import ast
+    import warnings
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            nodes = list(ast.walk(ast.parse(text)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    passed = [
+        keyword.value
+        for node in nodes
+        if isinstance(node, ast.Call)
+        for keyword in node.keywords
+        if keyword.arg in ("install_requires", "extras_require")
+    ]
+    named = {node.id for value in passed for node in ast.walk(value) if isinstance(node, ast.Name)}
+    assigned = [
+        node.value
+        for node in nodes
+        if isinstance(node, ast.Assign)
+        and any(isinstance(target, ast.Name) and target.id in named for target in node.targets)
+    ]
+    for value in (*passed, *assigned):
+        for node in ast.walk(value):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value
 
 
 def _table(value: object, key: str) -> dict[str, object]:

@@ -124,7 +124,7 @@ class _Survey:
             self.files.update(scripts_in(root))
         else:
             self._walk(root)
-        self.files.update([root / "setup.cfg", *requirement_files(root), *lock_files(root)])
+        self.files.update([root / "setup.cfg", root / "setup.py", *requirement_files(root), *lock_files(root)])
         if (root / REQUIREMENTS).is_dir():
             self.folders.add(root / REQUIREMENTS)
         if folder == path:

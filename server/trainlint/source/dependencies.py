@@ -49,11 +49,12 @@ def lock_files(root: Path) -> Iterator[Path]:
 
 
 def dependency_files(root: Path) -> Iterator[Dependencies]:
-    """Yield what `pyproject.toml`, `setup.cfg`, the files of requirements and the lock files of a project's folder say.
+    """Yield what `pyproject.toml`, `setup.cfg`, `setup.py`, the files of requirements and the lock files of a project's
+    folder say.
 
     What cannot be read, or is too large to be what its name says, is left out: it may be another tool's.
     """
-    for file in (root / "pyproject.toml", root / "setup.cfg", *requirement_files(root)):
+    for file in (root / "pyproject.toml", root / "setup.cfg", root / "setup.py", *requirement_files(root)):
         data = _content(file, _HAND_WRITTEN)
         if data is not None:
             yield Dependencies(file, data)
