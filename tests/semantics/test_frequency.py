@@ -1010,6 +1010,39 @@ GENERATORS = {
             criterion(model(images.to(device)), labels.to(device)).backward()
             optimizer.step()
         """),
+    "what a generator does outside of the loop that yields, where it is advanced item by item": plain("""
+        def parts(files):
+            print("start")  # runs: per-epoch training
+            for file in files:
+                print("open", file)  # runs: per-epoch training
+                for batch in read(file):
+                    print("batch")  # runs: per-step training
+                    yield batch
+                print("close", file)  # runs: per-epoch training
+
+        def timed(items):
+            iterator = iter(items)
+            while True:
+                item = next(iterator)
+                print("got one")  # runs: per-step training
+                yield item
+
+        for images, labels in timed(parts(["a", "b"])):
+            criterion(model(images.to(device)), labels.to(device)).backward()
+            optimizer.step()
+        """),
+    "what a generator does around `yield from`, where it is advanced item by item": plain("""
+        def parts(makers):
+            for make in makers:
+                print("make")  # runs: per-epoch training
+                yield from make()
+
+        batches = parts(makers)
+        for step in range(1000):
+            images, labels = next(batches)
+            criterion(model(images.to(device)), labels.to(device)).backward()
+            optimizer.step()
+        """),
     "a loop over a generator": plain("""
         def on_device(loader):
             for images, labels in loader:

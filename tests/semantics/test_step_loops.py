@@ -6,6 +6,7 @@ import pytest
 
 from trainlint.lint.analyze import analyze
 from trainlint.semantics.project import StepLoop
+from trainlint.semantics.vocabulary import Frequency
 
 BODY = """
         loss = model(batch).square().mean()
@@ -94,3 +95,36 @@ def test_the_program_text_may_say_how_often_a_loop_turns(header: str, turns: int
 )
 def test_a_loop_may_end_early(source: str, ends_early: bool) -> None:
     assert step_loop(source).ends_early is ends_early
+
+
+LISTED = ["for rate in [0.1, 0.01]:", "for rate, seed in itertools.product([0.1, 0.01], (1, 2)):"]
+
+
+@pytest.mark.parametrize("header", LISTED)
+def test_a_loop_over_set_ups_that_the_text_spells_out_is_no_step_loop(header: str) -> None:
+    source = f"""
+def check(rate):
+    loss = model(batch).square().mean()
+    loss.backward()
+
+{header}
+    print("now", rate)
+    check(rate)
+"""
+    project = analyze({"train.py": PREPARED + source})
+    assert project.step_loops == []
+    (report,) = project.reports
+    assert report.context.frequency is Frequency.ONCE
+
+
+@pytest.mark.parametrize("header", LISTED)
+def test_a_loop_over_data_inside_of_one_over_set_ups_is_a_step_loop(header: str) -> None:
+    loop = step_loop(f"""
+def fit(rate):
+    for batch in loader:
+{BODY}
+
+{header}
+    fit(rate)
+""")
+    assert loop.context.frequency is Frequency.PER_STEP

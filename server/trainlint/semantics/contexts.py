@@ -34,12 +34,14 @@ def context_of(where: Where, entry: Entry, nodes: NodeFacts) -> Context:
                 guard.test if isinstance(guard.test, str) else nodes.text(guard.test),
                 (step is not None and guard.depth > step) or _from_root(where),
             )
-            for guard in where.guards
+            # of samples, `for_each_item` tells what is ahead of the items
+            for guard in (where.among_items() if where.root.role in (Role.SAMPLE, Role.COLLATE) else where.guards)
         ),
         grad=where.grad,
         entry=entry,
         confidence=confidence,
         for_each_item=where.root.role in (Role.SAMPLE, Role.COLLATE)
+        and not where.ahead
         and (bool(where.loops) or not where.root.whole_pass),
         forked=where.root.workers,
         compiled=where.compiled,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from trainlint.semantics import code, expressions, library, naming, object_types, parameters, statements
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
-from trainlint.semantics.state import DEEPEST_CALL, NOWHERE, Frame, Standing, Where
+from trainlint.semantics.state import AHEAD, DEEPEST_CALL, NOWHERE, Frame, Standing, Where
 from trainlint.semantics.values import (
     NONE,
     UNKNOWN,
@@ -104,6 +104,9 @@ def run_generated(frame: Frame, generated: Generated, on_yield: Callable[[Value]
     ):
         return
     inner = _frame_for(frame, function, dict(generated.arguments), _enter(frame, function, None))
+    if run.advancing:
+        ahead = Standing(GuardKind.FIRST, AHEAD, len(inner.where.loops))
+        inner.where = replace(inner.where, guards=(*inner.where.among_items(), ahead))
     outer = frame.where
 
     def pass_on(value: Value) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from trainlint.semantics import (
     assignment,
     code,
@@ -17,7 +19,7 @@ from trainlint.semantics import (
 )
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import Loader, Site
-from trainlint.semantics.state import Frame, Leaves, LoopRun
+from trainlint.semantics.state import Frame, Leaves, LoopRun, Standing, Where
 from trainlint.semantics.text import dotted
 from trainlint.semantics.values import (
     STRING,
@@ -84,6 +86,7 @@ def _goes_over_keys(node: code.For) -> bool:
 def _loop(frame: Frame, node: code.For, site: Site, iterated: Value, item: Value) -> None:
     repeats = _is_handful(node.iterable) and any(loop.over_data for loop in frame.where.loops)
     loop = _open(frame, site, iterated, repeats or _is_small(node.iterable, iterated), _counter_of(node))
+    loop.listed = loop.listed or _is_listed(node.iterable)
     loop.turns = _turns_of(frame, node.iterable)
     loop.ends_early = loop.ends_early or "islice" in guards.identifiers(node.iterable)
     loader = iteration.loader_in(iterated)
@@ -96,7 +99,7 @@ def _loop(frame: Frame, node: code.For, site: Site, iterated: Value, item: Value
     works, waits, before = len(run.works), run.waits, frozenset(frame.variables)
     frame.before_loops.append(before)
     frame.loop_bodies.append(node.body)
-    frame.where = replace(outer, loops=(*outer.loops, loop))
+    frame.where = replace(outer, loops=(*outer.loops, loop), guards=_guards_inside(outer, node.body))
     try:
         _turn(frame, node, item)
     finally:
@@ -105,6 +108,24 @@ def _loop(frame: Frame, node: code.For, site: Site, iterated: Value, item: Value
         frame.loop_bodies.pop()
     if len(run.works) > works and run.waits == waits:
         elements.note_loop(frame, node, iterated, loop, before, run.works[works:])
+
+
+def _guards_inside(outer: Where, body: code.Block) -> tuple[Standing, ...]:
+    """The guards of a loop's body: a generator that is advanced by hand turns the loop that yields for each item."""
+    return outer.among_items() if outer.ahead and _yields(body) else outer.guards
+
+
+def _yields(body: code.Block) -> bool:
+    """Whether a loop's own statements yield, those of loops inside of it left out. What `yield from` goes over is a
+    loop of its own."""
+    stack: list[Any] = list(body)
+    while stack:
+        item = stack.pop()
+        if isinstance(item, code.Yield) and not item.delegates:
+            return True
+        if isinstance(item, tuple) and not isinstance(item, code.For | code.While | code.Define | code.Lambda):
+            stack.extend(item)
+    return False
 
 
 def _turn(frame: Frame, node: code.For, item: Value) -> None:
@@ -148,7 +169,7 @@ def run_while(frame: Frame, node: code.While) -> Leaves:
     outer = frame.where
     frame.before_loops.append(frozenset(frame.variables))
     frame.loop_bodies.append(node.body)
-    frame.where = replace(outer, loops=(*outer.loops, loop))
+    frame.where = replace(outer, loops=(*outer.loops, loop), guards=_guards_inside(outer, node.body))
     frame.open_loops.append(node)
     try:
         for _ in range(2):
@@ -237,7 +258,7 @@ def _is_small(node: code.Expression, iterated: Value) -> bool:
             words = guards.identifiers(node)
             if any(naming.ACCUMULATION.search(word) for word in words):
                 return True
-        if name in ("zip", "enumerate"):
+        if name in ("zip", "enumerate", "product"):
             return all(_is_small(argument.value, UNKNOWN) for argument in node.arguments) if node.arguments else False
     if (
         isinstance(iterated, Tuple)
@@ -250,6 +271,16 @@ def _is_small(node: code.Expression, iterated: Value) -> bool:
         and isinstance(iterated.item, Object)
         and iterated.item.type in (object_types.OPTIMIZER, object_types.MODEL)
     )
+
+
+def _is_listed(node: code.Expression) -> bool:
+    """Whether a loop goes over what the program text spells out, or over combinations of that."""
+    if isinstance(node, code.Sequence):
+        return True
+    if not (isinstance(node, code.Call) and node.arguments):
+        return False
+    name = dotted(node.function).rpartition(".")[2]
+    return name in ("zip", "enumerate", "product") and all(_is_listed(one.value) for one in node.arguments)
 
 
 def _counter_of(node: code.For) -> str:

@@ -134,6 +134,8 @@ class LoopRun:
     small: bool
     """Whether it goes over a handful of things that are no data: optimizers, parameters, a literal tuple."""
     parent: LoopRun | None
+    listed: bool = False
+    """Whether the program text spells out what it goes over."""
     runs_step: bool = False
     """A step loop: its body runs a backward pass or an optimizer step."""
     holds_steps: bool = False
@@ -198,6 +200,9 @@ class Reading(NamedTuple):
     """How often the host had waited for the device by then, or may have."""
 
 
+AHEAD = "before the items of a generator"
+"""What stands as the test of a guard around what a generator does outside of the loops that yield, where it is advanced
+item by item: it runs once in many items."""
 _WITHOUT_EFFECT = frozenset({GuardKind.FLAG, GuardKind.TRAINING})
 
 
@@ -221,6 +226,15 @@ class Where:
     """The context managers in force, outermost first, each by the place of the expression that a `with` enters."""
     compiled: bool = False
     """Whether `torch.compile` traces what runs."""
+
+    @property
+    def ahead(self) -> bool:
+        """Whether it is what a generator does outside of the loops that yield."""
+        return any(guard.test is AHEAD for guard in self.guards)
+
+    def among_items(self) -> tuple[Standing, ...]:
+        """The guards that are left inside a loop that yields."""
+        return tuple([guard for guard in self.guards if guard.test is not AHEAD]) if self.ahead else self.guards
 
     def guarded(self, *standing: Standing) -> Where:
         """The same circumstances under further guards."""

@@ -67,6 +67,9 @@ def _mark(frame: Frame, node: code.Call | None, *, update: bool) -> None:
             frame.run.entry.trains = True
         return
     frame.run.entry.trains = True
+    if where.root.role is Role.PROGRAM and all(loop.listed for loop in where.loops):
+        # one set-up after the other is tried, or one optimizer after the other stepped: no turn is a step
+        return
     data = [position for position, loop in enumerate(where.loops) if not loop.small] or [len(where.loops) - 1]
     inner = data[-1]
     step_loop = where.loops[inner]
