@@ -862,3 +862,46 @@ def test_whether_all_ranks_write_to_the_same_file(statement: str, same: bool) ->
     """
     (checkpoint,) = analyze(program({"train.py": script})).checkpoints
     assert checkpoint.same_file is same
+
+
+def test_the_switch_of_a_scaler_is_no_loss() -> None:
+    text = """
+import torch
+from torch.amp import GradScaler
+
+
+def make_step(model, criterion, optimizer, config):
+    every = config.get("accumulation_steps", 1)
+    half = config.get("half", True)
+    scaler = GradScaler(enabled=half)
+
+    def step(state, batch):
+        loss = criterion(model(batch.cuda()))
+        scaler.scale(loss).backward()
+        if state.iteration % every == 0:
+            scaler.step(optimizer)
+            scaler.update()
+
+    return step
+"""
+    assert analyze({"train.py": text}).syncs == []
+
+
+UNIT_TESTS = {
+    "a method of a test case": ("test_layers.py", "class LayerTest(Base):\n    def test_step(self):\n        {body}\n"),
+    "a function in a file of tests": ("test_layers.py", "def test_step():\n    {body}\n"),
+    "a helper of the tests": ("test_layers.py", "import pytest\n\n\ndef run_step():\n    {body}\n"),
+    "a test in any file": ("layers.py", "import pytest\n\n\ndef test_step():\n    {body}\n"),
+}
+BODY_OF_TEST = "loss = layer(torch.ones(2, 8).cuda()).sum(); loss.backward(); optimizer.step(); print(loss.item())"
+
+
+@pytest.mark.parametrize(("file", "text"), UNIT_TESTS.values(), ids=UNIT_TESTS.keys())
+def test_what_a_unit_test_does_is_no_step(file: str, text: str) -> None:
+    project = analyze({file: "import torch\nfrom base import Base\n\n" + text.format(body=BODY_OF_TEST)})
+    assert project.reports == [] and project.syncs == []
+
+
+def test_a_step_in_a_file_that_tests_a_model_is_one() -> None:
+    text = "import torch\n\n\ndef step(layer, optimizer):\n    " + BODY_OF_TEST + "\n"
+    assert analyze({"test_layers.py": text}).reports

@@ -182,6 +182,49 @@ class LossKeepsGraph(Rule):
             """
             import torch
             from torch import nn
+            from torch.distributions import Categorical
+
+            from environment import make
+
+
+            class Agent:
+                def __init__(self, policy):
+                    self.policy = policy
+                    self.optimizer = torch.optim.Adam(policy.parameters(), lr=1e-2)
+                    self.log_chances = []
+                    self.rewards = []
+
+                def act(self, state):
+                    chances = Categorical(self.policy(state.cuda()))
+                    action = chances.sample()
+                    self.log_chances.append(chances.log_prob(action))
+                    return action
+
+                def learn(self):
+                    gains = [chance * reward for chance, reward in zip(self.log_chances, self.rewards)]
+                    loss = -torch.stack(gains).sum()
+                    self.optimizer.zero_grad()
+                    loss.backward()
+                    self.optimizer.step()
+                    self.log_chances.clear()
+                    self.rewards.clear()
+
+
+            environment = make()
+            agent = Agent(nn.Sequential(nn.Linear(4, 2), nn.Softmax(dim=-1)).cuda())
+            for episode in range(1000):
+                state, done = environment.reset(), False
+                while not done:
+                    state, reward, done = environment.step(agent.act(state))
+                    agent.rewards.append(reward)
+                agent.learn()
+            """,
+            because="the update after an episode runs the backward pass from what its steps have put away",
+        ),
+        valid(
+            """
+            import torch
+            from torch import nn
 
             model = nn.Linear(8, 1)
             optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -32,8 +32,11 @@ def flows(body: code.Block) -> tuple[frozenset[str], frozenset[str]]:
             isinstance(node, code.Call)
             and isinstance(node.function, code.Name)
             and "scaler" in node.function.id.lower()
+            and not node.function.id[:1].isupper()
         ):
-            starts |= {dotted(argument.value) for argument in node.arguments[:1]} - {""}
+            # a `loss_scaler(loss, optimizer)`; one in capitals makes a scaler
+            first = [argument for argument in node.arguments[:1] if argument.keyword in (None, "loss")]
+            starts |= {dotted(argument.value) for argument in first} - {""}
     if not starts:
         return frozenset(), frozenset(assigned)
     for _ in range(3):

@@ -139,7 +139,7 @@ _STARTS_PROCESSES = frozenset(
 )
 _DOUBLE = frozenset({"double", "float64", "set_default_dtype"})
 _UNIT_TESTS = frozenset({"pytest", "unittest"})
-"""In files that import one of these, functions that are called `test_…`, and their helpers, are no training code."""
+"""What files of unit tests import. What runs in such a file, runs once."""
 _TEXTS = frozenset({"text", "operand"})
 """Fields that hold lowered code until a record is made of them, since most never are."""
 
@@ -495,8 +495,7 @@ class Linker:
         owner = function.owner
         if name in self.options.step_functions:
             return Role.STEP
-        tests = name.startswith(("test_", "_test_")) or module.path.stem.startswith("test_")
-        if tests and any(one.module in _UNIT_TESTS for one in module.facts.imports):
+        if _is_of_unit_tests(module, name):
             return None
         if owner is not None:
             bases = classes.library_bases(owner)
@@ -560,6 +559,13 @@ def _only_infers(function: Function) -> bool:
         for decorator in function.decorators
     )
     return without_gradients or any(naming.EXPORT.search(word) for word in function.module.name.split("."))
+
+
+def _is_of_unit_tests(module: ModuleState, name: str) -> bool:
+    """Whether a function that nothing calls is a unit test, or helps those of its file."""
+    by_file = module.path.stem.startswith("test_") or module.path.stem.endswith("_test")
+    by_import = any(one.module in _UNIT_TESTS for one in module.facts.imports)
+    return (by_file and by_import) or ((by_file or by_import) and name.startswith(("test_", "_test_")))
 
 
 def _is_framework_class(owner: Class) -> bool:
@@ -692,6 +698,7 @@ class _Finisher:
             fields = {name: _on_cpu(value) for name, value in fields.items()}
         context = self._context(where)
         if make is records.kept_graph:
+            fields["backpropagated"] = fields["backpropagated"] or self._goes_on_elsewhere(fields)
             index = contexts.step_index(where)
             if index is None and where.root.role is Role.STEP:
                 index = unchanged.FRAMEWORK_LOOP
@@ -716,6 +723,25 @@ class _Finisher:
         if make in (records.checkpoint, records.loader_use, records.concatenation):
             return make(context=context, where=where, **fields)
         return make(context=context, **fields)
+
+    def _goes_on_elsewhere(self, fields: dict[str, Any]) -> bool:
+        """Whether a function other than the one that puts a tensor into an attribute may run a backward pass from
+        there, as the update after an episode does from the log probabilities of its actions.
+
+        Of what is called a loss that is assumed where the other function runs a backward pass itself.
+        """
+        name = fields["target"].rpartition(".")[2]
+        if name == fields["target"]:
+            return False
+        for module in self.run.modules.values():
+            module.whole = True
+            for index, function in enumerate(module.facts.functions):
+                if (module.path, index) == fields["function"] or function.qualname.endswith("__init__"):
+                    continue
+                goes_back = not fields["is_loss"] or "backward" in function.mentions
+                if goes_back and name in module.facts.words(index):
+                    return True
+        return False
 
     def _context(self, where: Where) -> Context:
         """The context of what ran under these circumstances; many records share them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from trainlint.semantics import (
@@ -68,7 +69,14 @@ def pending_context(frame: Frame) -> Context:
 
 
 def kept_graph(
-    *, context: Context, outlives: frozenset[int], step_index: int | None, bounded: bool, is_loss: bool, **fields: Any
+    *,
+    context: Context,
+    outlives: frozenset[int],
+    step_index: int | None,
+    bounded: bool,
+    is_loss: bool,
+    function: tuple[Path, int] | None,
+    **fields: Any,
 ) -> KeptGraph | None:
     """A kept graph, if its target outlives the turn of the loop that makes the tensor."""
     if step_index is None or step_index not in outlives:
@@ -101,10 +109,17 @@ def note_kept_graph(
         value_site=frame.site(added.at),
         target=path,
         backpropagated=path in frame.backpropagated,
+        function=_function_of(frame),
         outlives=_outlived_loops(frame, target, path),
         bounded=path in frame.run.reset_sums(frame),
         is_loss=value.number or any(naming.LOSS.search(guards.last_word(one)) for one in (target, added)),
     )
+
+
+def _function_of(frame: Frame) -> tuple[Path, int] | None:
+    """The function that runs, by file and index of its body; None for a lambda, and at module level."""
+    define = frame.function.define if frame.function is not None else None
+    return (frame.module.path, define.body) if isinstance(define, code.Define) else None
 
 
 def _outlived_loops(frame: Frame, target: code.Expression, path: str) -> frozenset[int]:
