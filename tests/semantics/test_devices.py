@@ -134,6 +134,14 @@ if num_tokens > 0:  # syncs: none
                 trainer.step(images.to(device), labels.to(device))
                 optimizer.step()
         """),
+    "a tensor that becomes a number unless it is None or one": step("""
+chosen = outputs.get("chosen")
+if chosen is not None and not isinstance(chosen, int):
+    chosen = chosen.item()  # reads: device, syncs: read
+for index in range(2):
+    if chosen is not None and index != chosen:  # syncs: none
+        continue
+"""),
     "what a condition says is a number": step("""
 value = loss if len(images) > 3 else 0.0
 if isinstance(value, float):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from trainlint.semantics import code, expressions
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.state import Frame
-from trainlint.semantics.values import ARRAY, NUMBER, OBJECT, STRING, Choice, Reference, Tensor, Value
+from trainlint.semantics.values import ARRAY, NONE, NUMBER, OBJECT, STRING, Choice, Reference, Tensor, Value, join_all
 
 _TENSORS = frozenset({"torch.Tensor", "torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.FloatTensor"})
 _NUMBERS = frozenset({"int", "float", "bool", "complex", "numbers.Number", "numbers.Real", "numpy.number"})
@@ -20,10 +20,11 @@ def narrowed(frame: Frame, test: code.Expression, holds: bool) -> dict[str, Valu
     if isinstance(test, code.Unary) and test.op == "not":
         return narrowed(frame, test.operand, not holds)
     if isinstance(test, code.Boolean):
+        if holds != (test.op == "and"):
+            return _by_one_of(frame, test.values, holds)
         found: dict[str, Value] = {}
-        if holds == (test.op == "and"):
-            for part in test.values:
-                found |= narrowed(frame, part, holds)
+        for part in test.values:
+            found |= narrowed(frame, part, holds)
         return found
     if not isinstance(test, code.Call) or not test.arguments:
         return {}
@@ -34,11 +35,35 @@ def narrowed(frame: Frame, test: code.Expression, holds: bool) -> dict[str, Valu
     return {} if value is None else {tested.id: value}
 
 
-def forget(variables: dict[str, Value], told: dict[str, Value], before: dict[str, Value]) -> None:
-    """Give variables that a branch did not assign the value that they had before the condition told more."""
-    for name, value in told.items():
-        if variables.get(name) is value:
-            variables[name] = before[name]
+def _by_one_of(frame: Frame, parts: tuple[code.Expression, ...], holds: bool) -> dict[str, Value]:
+    """What variables are where at least one of several conditions holds, or does not, if each of them tells of the
+    same variable: where `x is not None and not isinstance(x, int)` fails, `x` is None or a number."""
+    told = [narrowed(frame, part, holds) or _none(part, holds) for part in parts]
+    names = set(told[0]).intersection(*told[1:])
+    return {name: join_all(one[name] for one in told) for name in names & frame.variables.keys()}
+
+
+def _none(test: code.Expression, holds: bool) -> dict[str, Value]:
+    """The variable that is None where `x is None` holds, or where `x is not None` does not."""
+    if not isinstance(test, code.Compare) or len(test.ops) != 1 or not isinstance(test.left, code.Name):
+        return {}
+    other = test.comparators[0]
+    is_none = isinstance(other, code.Constant) and other.value is None and test.ops[0] == ("is" if holds else "is not")
+    return {test.left.id: NONE} if is_none else {}
+
+
+def forget(
+    body: dict[str, Value],
+    told_in_body: dict[str, Value],
+    orelse: dict[str, Value],
+    told_in_else: dict[str, Value],
+    before: dict[str, Value],
+) -> None:
+    """Give variables that neither branch assigned the value that they had before the condition told more."""
+    for name in told_in_body.keys() | told_in_else.keys():
+        held = before[name]
+        if body.get(name) is told_in_body.get(name, held) and orelse.get(name) is told_in_else.get(name, held):
+            body[name] = orelse[name] = held
 
 
 def _of_type(frame: Frame, test: code.Call, value: Value, holds: bool) -> Value | None:
