@@ -58,6 +58,8 @@ CONDITIONS = [
     ("args.local_rank == 0", GuardKind.RANK),
     ("args.local_rank in [-1, 0]", GuardKind.RANK),
     ("dist.get_rank() == 0", GuardKind.RANK),
+    ("args.dist_rank == 0", GuardKind.RANK),
+    ("not args.distributed or args.dist_rank == 0", GuardKind.RANK),
     ("torch.distributed.get_rank() == 0", GuardKind.RANK),
     ("not dist.is_initialized() or dist.get_rank() == 0", GuardKind.RANK),
     ("not args.distributed or rank == 0", GuardKind.RANK),
@@ -78,6 +80,14 @@ CONDITIONS = [
     ("not torch.cuda.is_available()", GuardKind.NOT_DEVICE),
     ("device.type == 'cpu'", GuardKind.NOT_DEVICE),
     ("not (device is not None and device.type == 'cuda')", GuardKind.NOT_DEVICE),
+    ("accelerator.distributed_type == DistributedType.XLA", GuardKind.NOT_DEVICE),
+    ("args.accelerator == 'tpu'", GuardKind.NOT_DEVICE),
+    ("'xla' in str(device)", GuardKind.NOT_DEVICE),
+    ("args.tpu is not None", GuardKind.NOT_DEVICE),
+    ("args.tpu_cores > 0", GuardKind.NOT_DEVICE),
+    ("not args.kind != 'tpu'", GuardKind.NOT_DEVICE),
+    ("is_torch_xla_available()", GuardKind.NOT_DEVICE),
+    ("args.use_tpu", GuardKind.NOT_DEVICE),
     ("dist.is_initialized()", GuardKind.DISTRIBUTED),
     ("dist.is_available() and dist.is_initialized()", GuardKind.DISTRIBUTED),
     ("args.distributed", GuardKind.DISTRIBUTED),
@@ -110,6 +120,9 @@ NO_SPECIAL_GUARD = [
     "args.verbose or step % 100 == 0",
     "not (args.verbose and device.type == 'cuda')",
     "not (best is not None and device.type == 'cuda')",
+    "args.kind != 'tpu'",
+    "args.tpu is None",
+    "not is_torch_xla_available()",
 ]
 
 _SPECIAL = {
@@ -158,6 +171,38 @@ def test_conditions_are_understood_in_every_shape(condition: str, kind: GuardKin
 @pytest.mark.parametrize("condition", NO_SPECIAL_GUARD)
 def test_other_conditions_stand_for_nothing(condition: str, shape: str) -> None:
     assert not kinds(condition, shape) & _SPECIAL
+
+
+ACCIDENTS = [
+    "torch.isnan(loss)",
+    "torch.isnan(loss).any()",
+    "torch.any(torch.isinf(loss))",
+    "not torch.isfinite(loss)",
+    "not torch.isfinite(loss).all()",
+    "torch.isnan(loss) or torch.isinf(loss)",
+    "torch.isnan(loss) or loss > 100",
+    "not (loss < 100 and not torch.isnan(loss))",
+    "step > 0 and torch.isnan(loss)",
+    "(images == 0).all()",
+]
+
+
+@pytest.mark.parametrize("shape", ["if", "else", "continue"])
+@pytest.mark.parametrize("condition", ACCIDENTS)
+def test_nobody_knows_how_often_a_value_is_not_finite(condition: str, shape: str) -> None:
+    if condition != "(images == 0).all()" or shape == "if":
+        assert GuardKind.DATA in kinds(condition, shape)
+
+
+@pytest.mark.parametrize("shape", ["if", "else", "continue"])
+@pytest.mark.parametrize("condition", ["torch.isfinite(loss)", "not torch.isnan(loss).any()", "not math.isinf(total)"])
+def test_values_are_finite_as_a_rule(condition: str, shape: str) -> None:
+    assert not kinds(condition, shape) & {GuardKind.DATA, GuardKind.EXCEPTIONAL, *_SPECIAL}
+
+
+@pytest.mark.parametrize("condition", ["step % 100 == 0 and not torch.isnan(loss)", "args.verbose or isnan(loss)"])
+def test_what_another_condition_keeps_out_is_no_accident(condition: str) -> None:
+    assert GuardKind.DATA not in kinds(condition, "else") | kinds(f"not ({condition})", "if")
 
 
 NAMES = {
@@ -468,6 +513,16 @@ SILENT_LOGGERS = {
         logger = logging.getLogger(__name__)
         if dist.get_rank() != 0:
             logger.setLevel(logging.ERROR)
+        """,
+    "by the level of the other ranks": """
+        import logging
+        import torch.distributed as dist
+        dist.init_process_group("nccl")
+        logger = logging.getLogger(__name__)
+        if not options.distributed or options.dist_rank == 0:
+            logging.basicConfig(level=options.log_level)
+        else:
+            logging.basicConfig(level="ERROR")
         """,
     "by a factory that returns early": """
         import logging

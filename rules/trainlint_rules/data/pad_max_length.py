@@ -9,7 +9,7 @@ from trainlint.probe.evidence import Evidence
 from trainlint.probe.judges import judge_padding
 from trainlint.probe.verdict import Verdict
 from trainlint.semantics.project import Arguments, Call, Project, Tokenization, TokenizerWork
-from trainlint.semantics.vocabulary import Confidence, Region
+from trainlint.semantics.vocabulary import Confidence, GuardKind, Region
 
 PADDING_COLLATORS = (
     "transformers.DataCollatorWithPadding",
@@ -252,6 +252,39 @@ class PadMaxLength(Rule):
         ),
         valid(
             """
+            import torch
+            from accelerate import Accelerator
+            from accelerate.utils import DistributedType
+            from datasets import load_dataset
+            from torch.utils.data import DataLoader
+            from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+            accelerator = Accelerator()
+            tokenizer = AutoTokenizer.from_pretrained("bert-base-uncased")
+
+
+            def collate(rows):
+                if accelerator.distributed_type == DistributedType.XLA:
+                    return tokenizer.pad(rows, padding="max_length", max_length=256, return_tensors="pt")
+                return tokenizer.pad(rows, padding="longest", return_tensors="pt")
+
+
+            dataset = load_dataset("imdb", split="train")
+            dataset = dataset.map(lambda rows: tokenizer(rows["text"], truncation=True, max_length=256), batched=True)
+            loader = DataLoader(dataset.remove_columns("text"), batch_size=16, shuffle=True, collate_fn=collate)
+            model = AutoModelForSequenceClassification.from_pretrained("bert-base-uncased")
+            optimizer = torch.optim.AdamW(model.parameters(), lr=2e-5)
+            model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+            for batch in loader:
+                loss = model(**batch).loss
+                optimizer.zero_grad()
+                accelerator.backward(loss)
+                optimizer.step()
+            """,
+            because="on a TPU a new shape is a new compilation; on a GPU batches are padded to their longest sample",
+        ),
+        valid(
+            """
             from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
             tokenizer = AutoTokenizer.from_pretrained("bert-base-uncased")
@@ -301,9 +334,10 @@ def _makes_training_samples(call: Tokenization | Call) -> bool:
 
 
 def _wants_one_length(call: Tokenization | Call) -> bool:
-    """Whether the model, or what compiles it, asks for samples of one length."""
+    """Whether the model, what compiles it, or what it runs on asks for samples of one length."""
     made_for_clip = isinstance(call, Tokenization) and "CLIP" in call.tokenizer
-    return made_for_clip or call.context.entry.wants_fixed_shapes
+    on_tpu = call.context.under(GuardKind.NOT_DEVICE)
+    return made_for_clip or on_tpu or call.context.entry.wants_fixed_shapes
 
 
 def _certainty(call: Tokenization | Call) -> Confidence:

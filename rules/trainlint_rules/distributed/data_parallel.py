@@ -9,7 +9,7 @@ from trainlint.probe.evidence import Evidence
 from trainlint.probe.judges import judge_share
 from trainlint.probe.verdict import Source, Verdict
 from trainlint.semantics.project import Project, Wrapping
-from trainlint.semantics.vocabulary import GuardKind
+from trainlint.semantics.vocabulary import GradMode, GuardKind
 
 DATA_PARALLEL = ("torch.nn.DataParallel", "torch.nn.parallel.DataParallel", "torch.nn.parallel.data_parallel")
 DISTRIBUTED_DATA_PARALLEL = "torch.nn.parallel.DistributedDataParallel"
@@ -157,6 +157,31 @@ class DataParallel(Rule):
             """
             import torch
             from torch import nn
+            from torch.nn.parallel import data_parallel
+            from torch.utils.data import DataLoader
+
+
+            @torch.no_grad()
+            def collect_means(model, loader):
+                return [data_parallel(model, inputs.cuda()).mean() for inputs in loader]
+
+
+            model = nn.Linear(32, 1).cuda()
+            optimizer = torch.optim.AdamW(model.parameters())
+            loader = DataLoader(torch.load("inputs.pt"), batch_size=64, num_workers=4)
+            torch.save(collect_means(model, loader), "means.pt")
+            for inputs in loader:
+                loss = model(inputs.cuda()).square().mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="one pass without gradients, before training",
+        ),
+        valid(
+            """
+            import torch
+            from torch import nn
 
             model = nn.DataParallel(nn.Linear(8, 4)).cuda()
             model.load_state_dict(torch.load("model.pt"))
@@ -226,7 +251,8 @@ class DataParallel(Rule):
 
     def check(self, project: Project) -> Iterator[Finding]:
         for wrapping in project.wrappings:
-            if wrapping.library in DATA_PARALLEL and wrapping.trains:
+            training = wrapping.trains and wrapping.context.grad is not GradMode.DISABLED
+            if wrapping.library in DATA_PARALLEL and training:
                 yield self.finding(
                     wrapping,
                     f"{quote(wrapping.text)} drives all GPUs from one process, and copies the model at every step",

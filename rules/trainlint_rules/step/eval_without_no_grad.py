@@ -8,8 +8,8 @@ from trainlint.lint.rule import Rule, invalid, quote, valid
 from trainlint.probe.evidence import Evidence
 from trainlint.probe.judges import judge_condition
 from trainlint.probe.verdict import Verdict
-from trainlint.semantics.project import EvaluationForward, Project
-from trainlint.semantics.vocabulary import Confidence, Frequency, GradMode, Region
+from trainlint.semantics.project import Context, EvaluationForward, Project
+from trainlint.semantics.vocabulary import Confidence, Frequency, GradMode, GuardKind, Region
 
 
 class EvalWithoutNoGrad(Rule):
@@ -271,6 +271,37 @@ class EvalWithoutNoGrad(Rule):
             """
             import torch
             from torch import nn
+            from torch.utils.data import DataLoader
+
+
+            class Tagger(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.encoder = nn.Linear(32, 64)
+                    self.scorer = nn.Linear(64, 8)
+
+                def forward(self, inputs):
+                    hidden = self.encoder(inputs)
+                    best = None
+                    if not self.training:
+                        best = [self.scorer(row) for row in hidden]
+                    return self.scorer(hidden).square().mean(), best
+
+
+            model = Tagger().cuda()
+            optimizer = torch.optim.AdamW(model.parameters())
+            for inputs in DataLoader(torch.load("inputs.pt"), batch_size=64, num_workers=4):
+                loss, _ = model(inputs.cuda())
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="training leaves the branch out; whoever evaluates decides about gradients",
+        ),
+        valid(
+            """
+            import torch
+            from torch import nn
 
 
             @torch.no_grad()
@@ -517,4 +548,13 @@ class EvalWithoutNoGrad(Rule):
 def _per_batch(forward: EvaluationForward) -> bool:
     """Whether it belongs to an evaluation: one between training steps runs every so many of them."""
     context = forward.context
-    return context.region is Region.EVALUATION and context.frequency >= Frequency.PER_N_STEPS
+    per_batch = context.region is Region.EVALUATION and context.frequency >= Frequency.PER_N_STEPS
+    return per_batch and not _left_out_of_training(context)
+
+
+def _left_out_of_training(context: Context) -> bool:
+    """Whether it is part of a training step that `if not self.training` leaves out: what holds for gradients where it
+    does run is decided by who evaluates."""
+    return any(
+        guard.kind is GuardKind.EVALUATION and guard.in_step and ".training" in guard.text for guard in context.guards
+    )

@@ -240,6 +240,35 @@ class EveryRankPrint(Rule):
         ),
         valid(
             """
+            import logging
+
+            import torch
+            import torch.distributed as dist
+            from torch import nn
+            from torch.nn.parallel import DistributedDataParallel
+            from torch.utils.data import DataLoader, DistributedSampler
+
+            dist.init_process_group("nccl")
+            device = dist.get_rank() % torch.cuda.device_count()
+            logger = logging.getLogger(__name__)
+            dataset = torch.load("inputs.pt")
+            loader = DataLoader(dataset, batch_size=64, sampler=DistributedSampler(dataset))
+            model = DistributedDataParallel(nn.Linear(32, 1).to(device), device_ids=[device])
+            optimizer = torch.optim.AdamW(model.parameters())
+            for epoch in range(10):
+                loader.sampler.set_epoch(epoch)
+                for inputs in loader:
+                    if inputs.size(0) < 64:
+                        logger.warning("a batch of %d samples only", inputs.size(0))
+                    loss = model(inputs.to(device)).square().mean()
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+            """,
+            because="a warning under a condition is written where something is wrong, on the rank that has the trouble",
+        ),
+        valid(
+            """
             import lightning as L
             import torch
             from torch import nn

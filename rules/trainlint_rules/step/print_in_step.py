@@ -198,6 +198,32 @@ class PrintInStep(Rule):
         ),
         valid(
             """
+            import logging
+
+            import torch
+            from torch import nn
+            from torch.utils.data import DataLoader
+
+            logger = logging.getLogger(__name__)
+            loader = DataLoader(torch.load("inputs.pt"), batch_size=64)
+            model = nn.Linear(32, 1).cuda()
+            optimizer = torch.optim.AdamW(model.parameters())
+            for inputs in loader:
+                if inputs.size(0) < 64:
+                    logger.warning("a batch of %d samples only", inputs.size(0))
+                loss = model(inputs.cuda()).square().mean()
+                optimizer.zero_grad()
+                loss.backward()
+                norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                if torch.isfinite(norm):
+                    optimizer.step()
+                else:
+                    print("gradients are not finite, step skipped")
+            """,
+            because="a warning under a condition, and what is said of values that are not finite, tell of rare steps",
+        ),
+        valid(
+            """
             import torch
             from torch import nn
             from torch.utils.data import DataLoader

@@ -44,6 +44,9 @@ def run_if(frame: Frame, node: code.If) -> Leaves:
         positive = _undecided(frame, node.test)
         if not positive and (_skips_turn(node.body) or (_gives_up(node.body) and _asks_tensor(frame, node.test, test))):
             positive = (GuardKind.DATA,)
+    accident = _asks_for_accident(node.test)
+    if accident is not None:
+        positive, negative = (positive + _BY_ACCIDENT, negative) if accident else (positive, negative + _BY_ACCIDENT)
     if GuardKind.INTERVAL in positive and _only_updates(node.body):
         positive = tuple(GuardKind.ACCUMULATION if kind is GuardKind.INTERVAL else kind for kind in positive)
     held = frame.variables
@@ -56,8 +59,7 @@ def run_if(frame: Frame, node: code.If) -> Leaves:
     frame.variables.update(if_false)
     second = _branch(frame, node.orelse, negative, node.test)
     if first is Leaves.END and second is Leaves.END:
-        narrowing.forget(after_body, if_true, before)
-        narrowing.forget(frame.variables, if_false, before)
+        narrowing.forget(after_body, if_true, frame.variables, if_false, before)
     _release_graphs(node, after_body, frame.variables)
     _join_branches(frame, first, after_body, second)
     _hold(frame, held, frame.variables)
@@ -216,6 +218,7 @@ def _undecided(frame: Frame, test: code.Expression) -> tuple[GuardKind, ...]:
     if isinstance(test, code.Name | code.Attribute):
         value = expressions.evaluate(frame, test)
         return (GuardKind.OFF,) if value == Const(False) and _is_setting(frame, test) else ()
+    test = _reduced(test)
     if isinstance(test, code.Compare) and (frame.where.loops or frame.where.root.role is not Role.PROGRAM):
         if any(operator in ("is", "is not") for operator in test.ops):
             return ()
@@ -223,6 +226,53 @@ def _undecided(frame: Frame, test: code.Expression) -> tuple[GuardKind, ...]:
             if isinstance(item, code.Name) and _computed_here(frame, item):
                 return (GuardKind.DATA,)
     return ()
+
+
+_BY_ACCIDENT = (GuardKind.DATA,)
+_REDUCTIONS = frozenset({"any", "all", "item", "bool", "sum"})
+
+
+def _asks_for_accident(test: code.Expression) -> bool | None:
+    """Whether a condition holds where a value is not finite, False where it holds unless one is: `torch.isnan(loss)`,
+    `loss < limit and not math.isnan(loss)`. None for conditions on anything else."""
+    test = _reduced(test)
+    if isinstance(test, code.Unary) and test.op == "not":
+        inner = _asks_for_accident(test.operand)
+        return None if inner is None else not inner
+    if isinstance(test, code.Boolean):
+        asked = [_asks_for_accident(part) for part in test.values]
+        all_hold = test.op == "and"
+        if all_hold in asked:
+            return all_hold
+        parts = list(zip(test.values, asked, strict=True))
+        about = {word for part, one in parts if one is not None for word in _words(part)}
+        bounds = all(isinstance(part, code.Compare) and about & _words(part) for part, one in parts if one is None)
+        return not all_hold if about and bounds else None
+    if isinstance(test, code.Call):
+        word = guards.last_word(test.function)
+        return True if word in ("isnan", "isinf") else False if word == "isfinite" else None
+    return None
+
+
+def _reduced(node: code.Expression) -> code.Expression:
+    """What a test of all values of a tensor is about: `mask` in `mask.any()`, `torch.any(mask)`, `bool(mask)`."""
+    while isinstance(node, code.Call) and guards.last_word(node.function) in _REDUCTIONS:
+        function = node.function
+        holder = function.value if isinstance(function, code.Attribute) else None
+        if len(node.arguments) == 1 and (holder is None or dotted(holder) in _ARRAY_MODULES):
+            node = node.arguments[0].value
+        elif not node.arguments and holder is not None:
+            node = holder
+        else:
+            break
+    return node
+
+
+_ARRAY_MODULES = frozenset({"torch", "np", "numpy"})
+
+
+def _words(node: code.Expression) -> frozenset[str]:
+    return frozenset(guards.identifiers(node)) - _ARRAY_MODULES
 
 
 def _is_setting(frame: Frame, test: code.Name | code.Attribute) -> bool:

@@ -151,6 +151,9 @@ def _compare(test: code.Compare, evaluate: Evaluate) -> tuple[Kinds, Kinds]:
         kinds = _modulo(modulo)
         return ((), kinds) if unequal or operator == ">" else (kinds, ())
     left, right = _inside(left), _inside(right)
+    for one, other in ((left, right), (right, left)):
+        if naming.OTHER_ACCELERATOR.search(_said_by(one)):
+            return _other_accelerator(other, operator, equal, unequal)
     if naming.ACCUMULATION.search(last_word(left)) and "micro" not in last_word(left):
         return _accumulates(test, operator)
     for one, other, order in ((left, right, operator), (right, left, _MIRRORED.get(operator, operator))):
@@ -178,6 +181,20 @@ def _remainder(node: code.Expression) -> code.Binary | None:
         left, right = (argument.value for argument in call.arguments)
         return code.Binary("%", left, right, call.at)
     return None
+
+
+def _other_accelerator(other: code.Expression, operator: str, equal: bool, unequal: bool) -> tuple[Kinds, Kinds]:
+    """What it is to compare a TPU with `other`: `kind == "tpu"`, `tpu_cores > 0`, `args.tpu is not None`."""
+    absent = isinstance(other, code.Constant) and not other.value
+    if (equal and not absent) or ((unequal or operator == ">") and absent):
+        return (GuardKind.NOT_DEVICE,), ()
+    return ((), (GuardKind.NOT_DEVICE,)) if equal or unequal else _NOTHING
+
+
+def _said_by(node: code.Expression) -> str:
+    """The text of a literal, or the identifier that an expression is called by: `XLA` in `DistributedType.XLA`."""
+    constant = _literal(node)
+    return constant if isinstance(constant, str) else last_word(node)
 
 
 def _inside(node: code.Expression) -> code.Expression:
@@ -377,6 +394,8 @@ def _by_name(word: str, called: bool, fixed: bool) -> tuple[Kinds, Kinds]:
     if naming.RANK.search(word) and not called:
         # `if rank:` is true on the others
         return (), (GuardKind.RANK,)
+    if naming.OTHER_ACCELERATOR.search(word):
+        return (GuardKind.NOT_DEVICE,), ()
     if word in ("is_available", "device_count", "is_cuda") or naming.CUDA.search(word):
         if word.lower().startswith(("no_", "_no_")):
             return (GuardKind.NOT_DEVICE,), (GuardKind.DEVICE,)

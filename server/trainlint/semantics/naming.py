@@ -54,7 +54,7 @@ SCALER = Idiom(r"(^|_)scaler$")
 LOADER = Idiom(r"(data_?)?loader|^dl$|_dl$|^(train|val|valid|test|eval)_?(iter|iterator|dataloader)$|dataloader")
 DEVICE = Idiom(r"^_?(device|dev|gpu|cuda_device)s?$|_device$")
 RANK = Idiom(
-    r"^_?(get_)?(ddp_|global_|local_|node_|world_|proc_|dp_|my_)?rank$|^(proc_id|process_index|local_process_index|global_rank)$",
+    r"^_?(get_)?(ddp_|global_|local_|node_|world_|proc_|dp_|my_|dist_)?rank$|^(proc_id|process_index|local_process_index|global_rank)$",
     re.IGNORECASE,
 )
 MAIN_PROCESS = Idiom(
@@ -107,6 +107,7 @@ WORLD_SIZE = Idiom(
     re.IGNORECASE,
 )
 CUDA = Idiom(r"^_?(use_|with_|has_|is_|no_)?(cuda|gpus?|accel|accelerator)(_available|_enabled)?$", re.IGNORECASE)
+OTHER_ACCELERATOR = Idiom(r"(^|_)(xla|tpus?)(_|$)", re.IGNORECASE)
 PHASE = Idiom(
     r"^_?(phase|mode|split|stage|is_?train(ing)?|training|train|is_?eval|eval(uate)?|test|validate|eval_only|is_test|inference|do_train|do_eval|testing)$",
     re.IGNORECASE,

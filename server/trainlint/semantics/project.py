@@ -180,7 +180,7 @@ class ReportKind(StrEnum):
     """wandb, TensorBoard, MLflow, Comet, Neptune, `accelerator.log`, Lightning's `self.log`."""
 
 
-_WARNINGS = frozenset({"warning", "warn", "error", "exception", "critical"})
+_WARNINGS = frozenset({"warning", "warn", "error", "exception", "critical", "fatal"})
 _CONDITIONS = (GuardKind.FLAG, GuardKind.DATA, GuardKind.OFF)
 
 

@@ -112,7 +112,7 @@ class GuardKind(StrEnum):
     DEVICE = "device"
     """`torch.cuda.is_available()`, `use_cuda`, `device.type == "cuda"`."""
     NOT_DEVICE = "not-device"
-    """The other branch of a device test: code for a CPU."""
+    """Code for a CPU, or for an accelerator that torch reaches by XLA: the other branch of a device test, `use_tpu`."""
     DISTRIBUTED = "distributed"
     """`args.distributed`, `world_size > 1`, `dist.is_initialized()`."""
     NOT_DISTRIBUTED = "not-distributed"
