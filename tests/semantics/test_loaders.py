@@ -913,3 +913,19 @@ class Rows(Dataset):
 loader = DataLoader(Rows("rows"), num_workers=2)
 """
     assert one_loader(making).object_lists == expected
+
+
+def test_what_a_loader_class_of_the_project_does_not_take_cannot_be_added_to_its_call() -> None:
+    text = """
+from torch.utils import data
+
+
+class DataLoader(data.DataLoader):
+    def __init__(self, dataset, batch_size=1):
+        super().__init__(dataset, batch_size=batch_size, num_workers=0)
+
+
+loader = DataLoader(read("train.txt"), batch_size=8)
+"""
+    (loader,) = analyze({"train.py": text}).loaders
+    assert loader.arguments.constant("num_workers") == 0 and loader.arguments.spread

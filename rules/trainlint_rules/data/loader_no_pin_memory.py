@@ -195,6 +195,22 @@ class LoaderNoPinMemory(Rule):
         valid(
             """
             import torch
+            from tagging import Tagger, read_sentences
+            from torch.utils.data import DataLoader
+
+            model = Tagger().cuda()
+            optimizer = torch.optim.AdamW(model.parameters())
+            for sentences in DataLoader(read_sentences("train.txt"), batch_size=32, num_workers=4, collate_fn=list):
+                loss = model.forward_loss(sentences)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="batches are lists of whatever the data set holds, not tensors that are copied",
+        ),
+        valid(
+            """
+            import torch
             from torch import nn
             from torch.utils.data import DataLoader, Dataset
 

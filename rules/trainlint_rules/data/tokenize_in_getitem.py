@@ -198,6 +198,38 @@ class TokenizeInGetitem(Rule):
         ),
         valid(
             """
+            import numpy as np
+            import torch
+            from torch.utils.data import DataLoader, Dataset
+            from transformers import AutoModelForCausalLM, AutoTokenizer
+
+
+            class Stories(Dataset):
+                def __init__(self, path, tokenizer):
+                    self.ids = np.load(path, mmap_mode="r")
+                    self.tokenizer = tokenizer
+
+                def __len__(self):
+                    return len(self.ids)
+
+                def __getitem__(self, index):
+                    style = self.tokenizer.convert_tokens_to_ids(["<story>", "<calm>" if index % 2 else "<wild>"])
+                    return torch.tensor([*style, *self.ids[index]])
+
+
+            tokenizer = AutoTokenizer.from_pretrained("gpt2")
+            model = AutoModelForCausalLM.from_pretrained("gpt2").cuda()
+            optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
+            for ids in DataLoader(Stories("stories.npy", tokenizer), batch_size=16, num_workers=4):
+                loss = model(ids.cuda(), labels=ids.cuda()).loss
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="the ids of special tokens are looked up; the stories were tokenized before",
+        ),
+        valid(
+            """
             import json
 
             import torch

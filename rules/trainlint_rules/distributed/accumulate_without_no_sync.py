@@ -23,6 +23,11 @@ Run all micro-batches but the last under the wrapper's no_sync():
       loss.backward()
 The forward belongs inside, too. With FSDP, no_sync keeps unsharded gradients until the last micro-batch, in memory."""
 
+RECIPE_OF_FULLY_SHARD = """\
+Say before each forward whether its backward pass reduces gradients:
+  model.set_requires_gradient_sync((step + 1) % accumulation_steps == 0)
+Until the last micro-batch, unsharded gradients stay in memory."""
+
 
 class AccumulateWithoutNoSync(Rule):
     """Gradient accumulation reduces gradients over all ranks for every micro-batch.
@@ -205,6 +210,32 @@ class AccumulateWithoutNoSync(Rule):
                 """
             },
         ),
+        invalid(
+            """
+            import os
+
+            import torch
+            import torch.distributed as dist
+            from torch import nn
+            from torch.distributed.fsdp import fully_shard
+            from torch.utils.data import DataLoader, DistributedSampler
+
+            dist.init_process_group("nccl")
+            torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+            model = nn.Linear(32, 1).cuda()
+            fully_shard(model)
+            optimizer = torch.optim.AdamW(model.parameters())
+            data = torch.load("inputs.pt")
+            loader = DataLoader(data, batch_size=64, sampler=DistributedSampler(data), num_workers=4)
+            for step, inputs in enumerate(loader):
+                loss = model(inputs.cuda()).square().mean() / 4
+                loss.backward()  # expect: TL305
+                if (step + 1) % 4 == 0:
+                    optimizer.step()
+                    optimizer.zero_grad()
+            """,
+            because="fully_shard reduces in each backward pass, unless set_requires_gradient_sync says otherwise",
+        ),
         valid(
             """
             import contextlib
@@ -351,18 +382,21 @@ class AccumulateWithoutNoSync(Rule):
         for loop in project.step_loops:
             if loop.accumulates and _reduces_each_time(loop):
                 site = loop.accumulation_site or loop.site
-                sure = loop.context.entry.distributed is Known.YES and loop.model_wrapped != FULLY_SHARDED
+                sharded = loop.model_wrapped == FULLY_SHARDED or _by_fully_shard(loop)
+                sure = loop.context.entry.distributed is Known.YES and not sharded
                 yield self.finding(
                     loop,
                     "this backward pass reduces gradients over all ranks for every micro-batch",
-                    help="Run all micro-batches but the last under no_sync()",
+                    help="Reduce gradients in the last micro-batch only",
                     confidence=Confidence.HIGH if sure else Confidence.MEDIUM,
                     site=site,
                     related=(RelatedSite(loop.site, "the loop that accumulates gradients"),),
                 )
 
     def fix(self, finding: Finding) -> Fix | None:
-        return Fix(Applicability.DISPLAY, RECIPE)
+        loop = finding.subject
+        by_fully_shard = isinstance(loop, StepLoop) and _by_fully_shard(loop)
+        return Fix(Applicability.DISPLAY, RECIPE_OF_FULLY_SHARD if by_fully_shard else RECIPE)
 
     def judge(self, finding: Finding, evidence: Evidence) -> Verdict:
         counts = [rank.reductions_per_update for rank in evidence.ranks if rank.reductions_per_update is not None]
@@ -372,6 +406,11 @@ class AccumulateWithoutNoSync(Rule):
         most, bound = max(counts), thresholds.REDUCTIONS.value
         figure = Measurement("gradient reductions per optimizer step", most, "times", Source.KINETO, bound)
         return judge_condition(evidence, finding.site, most >= bound, (figure,), unmeasured="")
+
+
+def _by_fully_shard(loop: StepLoop) -> bool:
+    """Whether the model is sharded by `fully_shard`, whose modules have no `no_sync`."""
+    return loop.model_wrapped.endswith(".fully_shard")
 
 
 def _reduces_each_time(loop: StepLoop) -> bool:

@@ -49,7 +49,9 @@ def _own_loader(frame: Frame, cls: Class, given: Given, node: code.Call | None) 
     frame.run.passed_up.pop(id(instance), None)
     functions.call_function(frame, constructor, replace(given, positional=[instance, *given.positional]), node)
     passed = frame.run.passed_up.pop(id(instance), None)
-    return loaders.make_loader(frame, passed or given, node, "torch.utils.data.DataLoader", exact=passed is not None)
+    # what the constructor does not take cannot be added to the call
+    reached = replace(passed or given, spread=True)
+    return loaders.make_loader(frame, reached, node, "torch.utils.data.DataLoader", exact=passed is not None)
 
 
 def _constructor(frame: Frame, constructor: Function, given: Given, node: code.Call | None) -> Callable[[], None]:

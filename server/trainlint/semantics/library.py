@@ -700,7 +700,6 @@ ENCODING_METHODS = {
     "encode_as_ids",
     "encode_as_pieces",
     "apply_chat_template",
-    "convert_tokens_to_ids",
     "encode_ordinary_batch",
     "Encode",
     "pipe",
