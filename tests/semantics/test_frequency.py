@@ -996,6 +996,57 @@ CALLS = {
         """),
 }
 
+CACHES = {
+    "what a layer makes where it has none, or none that is long enough": plain("""
+        import torch
+        from torch import nn
+
+        class Positions(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.table = None
+
+            def extend(self, x):
+                if self.table is not None:
+                    if self.table.size(0) >= x.size(0):
+                        print("enough")  # runs: per-step training
+                        return
+                print("new table")  # runs: per-epoch training
+                self.table = torch.zeros(x.size(0)).to(x.device)
+
+            def forward(self, x):
+                self.extend(x)
+                return x + self.table
+
+        layer = Positions()
+        for images, labels in train_loader:
+            criterion(layer(images.to(device)), labels.to(device)).backward()
+            optimizer.step()
+        """),
+    "what a method returns where it has it": plain("""
+        class Trainer:
+            weights = None
+
+            def weight(self):
+                if self.weights is not None:
+                    return self.weights
+                print("made")  # runs: per-epoch training
+                self.weights = make_weights()
+                return self.weights
+
+            def step(self, batch):
+                if self.paused is not None:
+                    return
+                print("step", self.weight())  # runs: per-step training
+                self.seen = batch
+
+        trainer = Trainer()
+        for images, labels in train_loader:
+            trainer.step(images)
+            criterion(model(images.to(device)), labels.to(device)).backward()
+            optimizer.step()
+        """),
+}
 GENERATORS = {
     "a generator's body runs as often as it is iterated": plain("""
         def forever(loader):
@@ -1249,6 +1300,11 @@ def test_other_conditions_do_not_thin_out(files: str) -> None:
 @table(CALLS)
 def test_calls(files: str) -> None:
     check(program({"train.py": files}))
+
+
+@table(CACHES)
+def test_what_is_kept_is_made_once(files: str) -> None:
+    check(files)
 
 
 @table(GENERATORS)
