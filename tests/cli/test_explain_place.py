@@ -188,6 +188,17 @@ def test_without_a_rule_all_that_is_found_is_told(program: Program) -> None:
     assert "No rule finds anything there" in explained(program, "train.py:5")
 
 
+def test_functions_of_scripts_with_the_same_name_are_not_mistaken(program: Program) -> None:
+    log = "def log(loss):\n    print(loss.item())\n"
+    script = "from tools import log\n" + TRAIN.replace("total += loss.item()", "log(loss)")
+    files = {"tools.py": log, "train.py": script, "other/train.py": "import sys\n\n" + script}
+    text = explained(program, "tools.py:2", "TL201", files=files)
+    assert "train.main (train.py:23) > train.train (train.py:5) > tools.log (tools.py:1)" in text
+    assert "train.main (train.py:25)" not in text
+    text = explained(program, "other/train.py:10", "TL201", files=files)
+    assert "(train.py:" not in text
+
+
 def test_a_statement_that_is_left_out_leaves_the_others_explained(program: Program) -> None:
     deep = f"deep = {'(' * 180}1{')' * 180}\n"
     text = explained(program, "train.py:11", "TL201", files={"train.py": TRAIN + deep})

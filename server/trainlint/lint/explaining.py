@@ -113,8 +113,8 @@ class Explanation:
     """Whether the analysis got into that function."""
     entries: list[Entry] = field(default_factory=list)
     """The entry points that run code of the row."""
-    definitions: dict[str, Definition] = field(default_factory=dict)
-    """The functions on the ways to the row, by name."""
+    definitions: dict[tuple[Path, str], Definition] = field(default_factory=dict)
+    """The functions on the ways to the row, by entry point and name."""
     warnings: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
     """Defects that showed."""
@@ -254,13 +254,28 @@ class _Explaining:
         around_it = (one for one in looking.step_loops if one.site.row < looking.row <= ends.get(one.site.row, 0))
         found.step_loops = sorted(around_it, key=lambda loop: loop.site.row)
         records = [*(record for _, record in looking.records), *found.step_loops]
-        wanted = {name for record in records for name in _path_of(record)}
-        for path in linker.files if wanted else ():
-            module = linker.map.module_name(path) or path.stem
-            text = self._text(path) if any(name.startswith(f"{module}.") for name in wanted) else ""
+        wanted = {(record.context.entry.path, name) for record in records for name in _path_of(record)}
+        found.definitions = dict(self._definitions(looking, wanted))
+
+    def _definitions(
+        self, looking: _Looking, wanted: set[tuple[Path, str]]
+    ) -> Iterator[tuple[tuple[Path, str], Definition]]:
+        """Where the functions are that an entry point calls by these names. Several scripts may have the same name: of
+        them, an entry point's own is meant, and else none is told."""
+        by_name: dict[str, list[Definition]] = {}
+        names = {name for _, name in wanted}
+        for path in looking.linker.files if names else ():
+            module = looking.linker.map.module_name(path) or path.stem
+            text = self._text(path) if any(name.startswith(f"{module}.") for name in names) else ""
             for one in _functions(text):
-                if (name := f"{module}.{one.name}") in wanted:
-                    found.definitions.setdefault(name, Definition(name, path, one.first))
+                if (name := f"{module}.{one.name}") in names:
+                    by_name.setdefault(name, []).append(Definition(name, path, one.first))
+        for entry, name in wanted:
+            reached = looking.linker.closure(entry)
+            found = [one for one in by_name.get(name, ()) if one.path in reached]
+            own = [one for one in found if one.path == entry]
+            if len({one.path for one in own or found}) == 1:
+                yield (entry, name), (own or found)[0]
 
     def _text(self, path: Path) -> str:
         try:

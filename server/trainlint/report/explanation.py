@@ -330,11 +330,11 @@ class _Text:
         if context.loop is not None:
             text += f", in the loop at {self._place(context.loop)}"
         if len(context.path) > 1:
-            text += f", reached by {' > '.join(map(self._function, context.path))}"
+            text += f", reached by {' > '.join(self._function(context, name) for name in context.path)}"
         return text
 
-    def _function(self, name: str) -> str:
-        definition = self.explanation.definitions.get(name)
+    def _function(self, context: Context, name: str) -> str:
+        definition = self.explanation.definitions.get((context.entry.path, name))
         return name if definition is None else f"{name} ({self._row(definition.path, definition.row)})"
 
     def _guards(self, context: Context) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from collections.abc import Mapping
 from dataclasses import is_dataclass
 from enum import Enum
@@ -99,6 +100,10 @@ _QUESTIONS = {
     "Arguments.given": "whether {} is surely given",
     "Arguments.constant": "what {} is",
     "Arguments.value": "what {} is",
+    "Arguments.setting": "which option {} is",
+    "Arguments.holding": "what {} holds",
+    "Arguments.certainty": "how sure it is what {} is",
+    "Arguments.told_by": "what tells what {} is",
     "Arguments.unknown": "whether {} may be anything",
     "Project.torch_version": "which torch release is the newest that the project admits",
     "SyncPoint.on_device": "whether the tensor is on the GPU",
@@ -129,13 +134,23 @@ _QUESTIONS = {
 }
 """What a rule asks, by class and attribute; `{}` is what it asks for."""
 
+_QUESTIONS_OF_ANY = {
+    "library": "what of a library it is",
+    "positional": "what it is given by position",
+    "value": "what its value is",
+    "work": "what work it does",
+}
+"""What a rule asks of records of several classes alike, by attribute."""
+
 
 def question_of(question: Question) -> str:
     """What a rule asked, to continue "the rule asked"."""
     key = f"{question.of.__name__}.{question.name}"
     known = _QUESTIONS.get(key) or _documented(question.of).get(question.name)
-    text = known or f"for its {question.name.replace('_', ' ')}"
+    text = known or _QUESTIONS_OF_ANY.get(question.name) or f"for its {question.name.replace('_', ' ')}"
     wanted = " or ".join(_word(one) for one in question.arguments)
+    if isinstance(question.answer, bool) and not text.startswith(("whether", "for its")):
+        text = f"whether it is {text}"
     if "{}" in text:
         return text.format(wanted)
     return f"{text} ({wanted})" if wanted else text
@@ -219,6 +234,6 @@ def _documented(of: type) -> Mapping[str, str]:
 
 
 def _as_part(text: str) -> str:
-    """The first sentence of a documentation, without its end, to stand in a sentence."""
-    first = " ".join(text.split()).split(". ", 1)[0].removesuffix(".")
+    """The first sentence of a documentation, without its end and examples, to stand in a sentence."""
+    first = re.split(r"[.:;] ", " ".join(text.split()), maxsplit=1)[0].removesuffix(".")
     return first if first[:2].isupper() else first[:1].lower() + first[1:]
