@@ -16,9 +16,8 @@ from trainlint.cli.failure import Failure
 from trainlint.cli.program import report_failure
 from trainlint.cli.terminal import is_terminal
 from trainlint.lint.check_options import CheckOptions
-from trainlint.lint.watched import MANNER, Watched, watched
+from trainlint.lint.watched import MANNER, Watched, is_read_with_its_folder, watched
 from trainlint.report.paths import shown
-from trainlint.semantics.configuration_files import WITHIN_FOLDERS
 from trainlint.source.documents import is_on_disk
 
 LOOK_UP_MS = 50
@@ -121,7 +120,7 @@ class Watch:
 
     def _beside_named(self, paths: set[Path]) -> set[Path]:
         """Those of the paths that lie in a folder that the code means as a whole."""
-        return {path for path in paths if path.parent in self._named and path.name.endswith(WITHIN_FOLDERS)}
+        return {path for path in paths if path.parent in self._named and is_read_with_its_folder(path)}
 
     def _foreign(self, paths: Iterable[Path]) -> set[Path]:
         """Those of the paths that hold something else than the last run wrote."""

@@ -11,6 +11,7 @@ from typing import NamedTuple, TypedDict
 from trainlint.config.errors import ConfigError
 from trainlint.lint.check_options import CheckOptions
 from trainlint.lint.governing import resolver_of
+from trainlint.semantics.configuration_files import WITHIN_FOLDERS
 from trainlint.source.dependencies import REQUIREMENTS, lock_files, requirement_files
 from trainlint.source.discovery import (
     CONFIGURATION_FILES,
@@ -27,6 +28,12 @@ _GOVERNING_FILES = (*CONFIGURATION_FILES, ".gitignore")
 """What decides in any folder about the files below it."""
 _SUFFIXES = (".py", ".ipynb", ".toml", ".txt", ".cfg", ".yml", ".yaml", ".lock", ".gitignore")
 """How the names of files end that a run may depend on."""
+
+
+def is_read_with_its_folder(path: Path) -> bool:
+    """Whether a file may be read because code means the folder that it lies in: a part of Hydra's configuration, a
+    script that starts programs."""
+    return path.name.endswith(WITHIN_FOLDERS)
 
 
 class Manner(TypedDict):
