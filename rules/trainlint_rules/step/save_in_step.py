@@ -20,6 +20,7 @@ SAVES = (
     "safetensors.torch.save_file",
     "safetensors.torch.save_model",
     "transformers.PreTrainedModel.save_pretrained",
+    "transformers.Trainer.save_model",
     "accelerate.Accelerator.save",
     "accelerate.Accelerator.save_model",
     "accelerate.Accelerator.save_state",

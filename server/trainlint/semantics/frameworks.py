@@ -446,6 +446,8 @@ def hf_trainer_method(frame: Frame, receiver: Value, name: str, given: Given, no
     if name == "train":
         frame.run.entry.trains = True
         records.record_call(frame, "transformers.Trainer.train", given, node, receiver)
+    if name == "save_model":
+        records.record_call(frame, "transformers.Trainer.save_model", given, node, receiver)
     if name == "add_callback":
         for callback in given.positional[:1]:
             run_trainer_callback(frame, callback)

@@ -20,8 +20,8 @@ from trainlint.semantics import (
     records,
 )
 from trainlint.semantics.arguments import Given
-from trainlint.semantics.project import Loader
-from trainlint.semantics.state import EngineRun, Frame, Role, Standing
+from trainlint.semantics.project import Loader, ReportKind
+from trainlint.semantics.state import EngineRun, Frame, Role, Standing, Where
 from trainlint.semantics.values import (
     NONE,
     NUMBER,
@@ -162,9 +162,11 @@ def event(name: str, given: Given) -> Value:
     return Object(object_types.IGNITE_EVENT, origin=name, inner=Const(kind.value) if thinned else None)
 
 
-def _occasions(frame: Frame, given: Given) -> Iterator[Occasion]:
-    """The events that the first argument names: one, or several joined by `|`."""
-    waiting = [given.nodes[0].value] if given.nodes else []
+def _occasions(frame: Frame, given: Given, position: int = 0) -> Iterator[Occasion]:
+    """The events that an argument names: one, or several joined by `|`."""
+    named = (one.value for one in given.nodes if one.keyword == "event_name")
+    placed = (one.value for one in given.nodes[position : position + 1] if one.keyword is None)
+    waiting = [*named, *placed]
     while waiting:
         node = waiting.pop()
         if isinstance(node, code.Binary) and node.op == "|":
@@ -186,6 +188,20 @@ def _count(node: code.Expression) -> str:
     found = [one for one in arguments if one.keyword is not None]
     texts = (f"{one.keyword}={one.value.value}" for one in found if isinstance(one.value, code.Constant))
     return ", ".join(texts) or "every few events"
+
+
+def attach_logger(frame: Frame, name: str, given: Given, node: code.Call | None) -> None:
+    """`logger.attach_output_handler(engine, event_name, …)`: the tracker is called at each such event."""
+    engine = given.get("engine", 0)
+    run = frame.run.engines.get(engine.origin) if isinstance(engine, Object) else None
+    if run is None or run.evaluates:
+        return
+    outer = frame.where
+    for occasion in _occasions(frame, given, 1):
+        if occasion.event in STEP_EVENTS:
+            frame.where = Where(root=frame.run.root(Role.STEP), guards=occasion.guards, calls=outer.calls[:1])
+            records.record_report(frame, ReportKind.TRACKER, f"ignite.handlers.{name}", given, node)
+    frame.where = outer
 
 
 # --------------------------------------------------------------------------------------------------------- running

@@ -722,7 +722,7 @@ PADDING_METHODS = {"pad", "prepare_for_model", "truncate_sequences"}
 
 TRACKER_FACTORIES = re.compile(
     r"^(torch\.utils\.tensorboard\.SummaryWriter|tensorboard\.SummaryWriter|wandb\.init|neptune\.init\w*|neptune\.\w+\.init|comet_ml\.(Experiment|OfflineExperiment|start)"
-    r"|aim\.Run|clearml\.Task\.init|swanlab\.init|mlflow\.start_run|visdom\.Visdom|dvclive\.Live)$"
+    r"|ignite\.(contrib\.)?handlers\.(\w+\.)*\w+Logger|aim\.Run|clearml\.Task\.init|swanlab\.init|mlflow\.start_run|visdom\.Visdom|dvclive\.Live)$"
 )
 TRACKER_CALLS = re.compile(
     r"^(wandb\.log|wandb\.run\.log|mlflow\.log_\w+|swanlab\.log|neptune\.log\w*|trackio\.log|torch\.utils\.tensorboard\.logger\.log_value|comet_ml\.log\w*|aim\.track)$"

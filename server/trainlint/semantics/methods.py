@@ -252,6 +252,8 @@ def _logger(frame: Frame, receiver: Object, name: str, given: Given, node: code.
 
 
 def _tracker(frame: Frame, receiver: Object, name: str, given: Given, node: code.Call | None) -> Value:
+    if name in ("attach_output_handler", "attach_opt_params_handler"):
+        ignite.attach_logger(frame, name, given, node)
     if name in library.TRACKER_METHODS:
         records.record_report(frame, ReportKind.TRACKER, f"{receiver.origin or 'tracker'}.{name}", given, node)
     return OBJECT
