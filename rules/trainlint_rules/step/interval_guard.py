@@ -29,8 +29,9 @@ class OwnIntervals:
     def test_for(self, report: Report) -> str:
         """A test in the same function by the same counter against a name; empty where there is none."""
         counter = report.context.counter
-        # the text of a guard leaves parentheses out
-        form = re.compile(rf"{re.escape(counter)}(?P<first> \+ 1)? % (?P<interval>[A-Za-z_][\w.]*) == 0")
+        form = re.compile(
+            rf"(?:{re.escape(counter)}|\({re.escape(counter)}(?P<first> \+ 1)\)) % (?P<interval>[A-Za-z_][\w.]*) == 0"
+        )
         for test in self._tests.get((report.site.path, report.site.symbol), ()):
             if counter and (found := form.fullmatch(test)):
                 counted = f"({counter} + 1)" if found["first"] else counter
