@@ -376,13 +376,6 @@ def _named(test: code.Expression, evaluate: Evaluate, rank_names: frozenset[str]
     value = evaluate(test)
     if isinstance(value, Test):
         return value.positive, value.negative
-    if isinstance(test, code.Call):
-        words = identifiers(test)
-        if "isnan" in words or "isinf" in words:
-            # nothing but the values that a step computes decides whether it is reached, as a rule never
-            return (GuardKind.DATA,), ()
-        if "isfinite" in words:
-            return (), (GuardKind.DATA,)
     return _by_name(word, isinstance(test, code.Call), isinstance(value, Const | Option))
 
 
