@@ -104,6 +104,9 @@ CONDITIONS = [
     ("not args.distributed", GuardKind.NOT_DISTRIBUTED),
     ("world_size == 1", GuardKind.NOT_DISTRIBUTED),
     ("args.debug", GuardKind.DEBUG),
+    ("torch.jit.is_tracing()", GuardKind.EXCEPTIONAL),
+    ("torch.jit.is_scripting() or torch.jit.is_tracing()", GuardKind.EXCEPTIONAL),
+    ("is_fx_tracing() and step > 3", GuardKind.EXCEPTIONAL),
     ("model.training", GuardKind.TRAINING),
     ("not model.training", GuardKind.EVALUATION),
 ]

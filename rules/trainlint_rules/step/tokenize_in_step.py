@@ -150,6 +150,38 @@ class TokenizeInStep(Rule):
         valid(
             """
             import torch
+            from audio import Codebook
+            from torch import nn
+            from torch.utils.data import DataLoader
+
+
+            class Speech(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.encoder = nn.Conv1d(1, 64, 320, stride=160)
+                    self.audio_tokenizer = Codebook(64)
+                    self.head = nn.Linear(64, 1)
+
+                def forward(self, waves):
+                    features = self.encoder(waves)
+                    codes = self.audio_tokenizer.encode(features)
+                    first = self.audio_tokenizer.encode(waves[:, None, :1600])
+                    return self.head(codes + first.mean()).square().mean()
+
+
+            model = Speech().cuda()
+            optimizer = torch.optim.AdamW(model.parameters())
+            for waves in DataLoader(torch.load("waves.pt"), batch_size=16, num_workers=4):
+                loss = model(waves.cuda())
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="a model of audio turns features into codes, on the GPU; there is no text in it",
+        ),
+        valid(
+            """
+            import torch
             from datasets import load_dataset
             from torch.utils.data import DataLoader
             from transformers import AutoModelForSequenceClassification, AutoTokenizer, DataCollatorWithPadding

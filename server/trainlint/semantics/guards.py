@@ -389,6 +389,8 @@ def _by_name(word: str, called: bool, fixed: bool) -> tuple[Kinds, Kinds]:
         return (), (GuardKind.RANK,)
     if naming.OTHER_ACCELERATOR.search(word):
         return (GuardKind.NOT_DEVICE,), ()
+    if called and naming.TRACED.search(word):
+        return (GuardKind.EXCEPTIONAL,), ()
     if word in ("is_available", "device_count", "is_cuda") or naming.CUDA.search(word):
         if word.lower().startswith(("no_", "_no_")):
             return (GuardKind.NOT_DEVICE,), (GuardKind.DEVICE,)

@@ -71,6 +71,8 @@ EVALUATION = Idiom(
     r"|sample|generate|benchmark)(_|$|\d)",
     re.IGNORECASE,
 )
+TRACED = Idiom(r"^is_(\w+_)?(tracing|scripting|exporting)$|^is_in_onnx_export$")
+"""Questions that hold while a model is taken down for export, and never in training."""
 EXPORT = Idiom(
     r"(^|_)(export(er|ers|s|ing)?|deploy(ment)?|onnx|tensorrt|trt|coreml|openvino|tflite)(_|$)", re.IGNORECASE
 )

@@ -472,6 +472,12 @@ def _mentions_rank(node: code.Expression) -> bool:
     )
 
 
+def _is_computed(value: Value | None, node: code.Expression) -> bool:
+    """Whether a value is a tensor that a model has computed, or a part of an array: no text."""
+    sliced = isinstance(node, code.Subscript) and isinstance(node.key, code.Sequence)
+    return sliced or (isinstance(value, Tensor) and value.keeps_graph and value.loader is None)
+
+
 def record_tokenization(
     frame: Frame, kind: str, method: str, given: Given, node: code.Call | None, tokenizer: str = ""
 ) -> None:
@@ -486,6 +492,9 @@ def record_tokenization(
         else TokenizerWork.ENCODE
     )
     first = given.get("text", 0)
+    if work is TokenizerWork.ENCODE and node.arguments and _is_computed(first, node.arguments[0].value):
+        # what is called so in models of audio and images turns features into codes
+        return
     frame.run.record(
         Tokenization,
         frame,
