@@ -509,6 +509,30 @@ class EvalWithoutNoGrad(Rule):
             """,
             because="the model's own `__call__` switches gradients off",
         ),
+        valid(
+            """
+            import torch
+            from torch import nn
+            from transformers import AutoModelForSequenceClassification
+
+
+            def evaluate(prompts, functions=()):
+                scorers = [AutoModelForSequenceClassification.from_pretrained("scorer").cuda(), *functions]
+                rewards = []
+                for prompt in torch.utils.data.DataLoader(prompts):
+                    for scorer in scorers:
+                        if isinstance(scorer, nn.Module):
+                            with torch.inference_mode():
+                                rewards.append(scorer(prompt.cuda()).logits)
+                        else:
+                            rewards.append(scorer(prompts=prompt))
+                return rewards
+
+
+            evaluate(torch.load("prompts.pt"))
+            """,
+            because="what is no model has no gradients",
+        ),
     )
 
     def check(self, project: Project) -> Iterator[Finding]:

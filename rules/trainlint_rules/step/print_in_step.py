@@ -373,6 +373,31 @@ class PrintInStep(Rule):
             """,
             because="a warning behind a switch: it tells of what is out of the ordinary",
         ),
+        valid(
+            """
+            import logging
+
+            import torch
+            from transformers import TrainerCallback
+
+            logger = logging.getLogger(__name__)
+
+
+            class Averaging(TrainerCallback):
+                def __init__(self, average, update_freq=400, update_after=100):
+                    self.average, self.update_freq, self.update_after = average, update_freq, update_after
+
+                @torch.no_grad()
+                def on_step_end(self, args, state, control, model, **kwargs):
+                    step = state.global_step
+                    if step < self.update_after:
+                        return
+                    if (step - self.update_after) % self.update_freq == 0:
+                        self.average.update_parameters(model)
+                        logger.info(f"updated the average at step {step}")
+            """,
+            because="an average of the weights that is updated every so many steps",
+        ),
     )
 
     def check(self, project: Project) -> Iterator[Finding]:

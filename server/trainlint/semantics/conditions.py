@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -49,6 +50,8 @@ def run_if(frame: Frame, node: code.If) -> Leaves:
         positive, negative = (positive + _BY_ACCIDENT, negative) if accident else (positive, negative + _BY_ACCIDENT)
     if GuardKind.INTERVAL in positive and _only_updates(node.body):
         positive = tuple(GuardKind.ACCUMULATION if kind is GuardKind.INTERVAL else kind for kind in positive)
+    elif GuardKind.ACCUMULATION in positive and _updates_something_else(node):
+        positive = tuple(GuardKind.INTERVAL if kind is GuardKind.ACCUMULATION else kind for kind in positive)
     held = frame.variables
     before = dict(held)
     if_true, if_false = (narrowing.narrowed(frame, node.test, holds) for holds in (True, False))
@@ -198,6 +201,21 @@ def _skips_turn(body: code.Block) -> bool:
     if not (isinstance(last, code.Leave) and last.what == "continue"):
         return False
     return not any(isinstance(item, code.Attribute) and "backward" in item.name for item in code.walk(body))
+
+
+def _updates_something_else(node: code.If) -> bool:
+    """Whether a condition on how often to update something is about no optimizer: `if step % update_freq == 0:` around
+    a moving average of the weights."""
+    asked = guards.identifiers(node.test)
+    if any(naming.ACCUMULATION.search(word) and not naming.UPDATES.search(word) for word in asked):
+        return False
+    calls = [item for item in code.walk(node.body) if isinstance(item, code.Call)]
+    words = {guards.last_word(item.function) for item in calls}
+    of_optimizer = any(word == "step" or _OF_UPDATE.search(word) for word in words)
+    return not of_optimizer and any("update" in word for word in words)
+
+
+_OF_UPDATE = re.compile(r"optim|zero_grad|backward|unscale|clip_grad|train_step|sync")
 
 
 def _only_updates(body: code.Block) -> bool:

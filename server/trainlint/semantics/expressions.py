@@ -675,7 +675,9 @@ def _compare(frame: Frame, node: code.Compare) -> Value:
     folded = _folded(node.ops, values)
     if folded is not None:
         return folded
-    textual = any(_is_string(value) for value in values)
+    # what is asked to equal something that is no tensor is none either
+    other = node.ops[0] in ("==", "!=") and OBJECT in values
+    textual = other or any(_is_string(value) for value in values)
     for value in () if textual else values:
         if isinstance(value, Tensor) and not value.container:
             return replace(value, keeps_graph=False, loader=None, double=False, boolean=True)

@@ -89,6 +89,7 @@ ACCUMULATION = Idiom(
     r"|acc_?steps?$|gas$|step_every|update_?(every|interval)",
     re.IGNORECASE,
 )
+UPDATES = Idiom(r"update_?(freq|every|interval)", re.IGNORECASE)
 INTERVAL = Idiom(
     r"interval|every|freq|frequency|period|log_?steps?|logging_?steps?|print_?steps?|eval_?steps?|save_?steps?|report|display|cadence"
     r"|save_iter|print_iter|eval_iter|log_iter|n_log|summary_steps?|checkpoint_steps?",

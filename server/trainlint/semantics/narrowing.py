@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from trainlint.semantics import code, expressions
+from trainlint.semantics import classes, code, expressions, object_types
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.state import Frame
-from trainlint.semantics.values import ARRAY, NONE, NUMBER, OBJECT, STRING, Choice, Reference, Tensor, Value, join_all
+from trainlint.semantics.values import (
+    ARRAY,
+    NONE,
+    NUMBER,
+    OBJECT,
+    STRING,
+    Choice,
+    Object,
+    Reference,
+    Tensor,
+    Value,
+    join_all,
+    options,
+)
 
 _TENSORS = frozenset({"torch.Tensor", "torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.FloatTensor"})
+_MODELS = frozenset({"torch.nn.Module", "transformers.PreTrainedModel"})
 _NUMBERS = frozenset({"int", "float", "bool", "complex", "numbers.Number", "numbers.Real", "numpy.number"})
 _CONTAINERS = frozenset({"list", "tuple", "dict", "collections.abc.Mapping", "collections.abc.Sequence"})
 _TENSOR_TESTS = frozenset({"torch.is_tensor", "torch.is_floating_point"})
@@ -74,7 +88,7 @@ def _of_type(frame: Frame, test: code.Call, value: Value, holds: bool) -> Value 
     if asked <= _TENSORS:
         return _only_tensors(value) if holds else _no_tensor(value)
     if not holds:
-        return None
+        return _no_model(value) if asked <= _MODELS else None
     if asked <= _NUMBERS:
         return replace(NUMBER)
     if asked <= {"str", "bytes"}:
@@ -111,6 +125,19 @@ def _only_tensors(value: Value) -> Value | None:
         tensors = [option for option in value.options if isinstance(option, Tensor)]
         return tensors[0] if len(tensors) == 1 else None
     return replace(value, container=False) if isinstance(value, Tensor) else None
+
+
+def _no_model(value: Value) -> Value | None:
+    """What is left of a value that is no model; what was moved to a device, and is called, may have been one too."""
+    kept = tuple(option for option in options(value) if not _may_be_model(option))
+    if len(kept) == len(options(value)):
+        return None
+    return replace(OBJECT) if not kept else kept[0] if len(kept) == 1 else Choice(kept)
+
+
+def _may_be_model(value: Value) -> bool:
+    model = isinstance(value, Object) and value.type == object_types.MODEL
+    return model or classes.is_module(value) or (isinstance(value, Tensor) and value.container)
 
 
 def _no_tensor(value: Value) -> Value | None:
