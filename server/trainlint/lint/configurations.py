@@ -6,8 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from trainlint.semantics.configuration_files import SUFFIXES, is_launcher
-from trainlint.semantics.prefilter import LAUNCHERS
+from trainlint.semantics.configuration_files import AROUND, SUFFIXES, is_launcher
 
 MOST_PLACES = 2_000
 """Places in which files are looked for, for one component."""
@@ -44,7 +43,7 @@ def _places(root: str, named: Named) -> Iterator[str]:
         folders = list(_folders_up_to(root, home))
         within = inside if folders[-1] == root else f"{home}{os.sep}"
         for name in names:
-            if name == LAUNCHERS:
+            if name == AROUND:
                 for folder in folders:
                     if folder not in launchers_looked_for:
                         launchers_looked_for.add(folder)

@@ -19,6 +19,8 @@ SUFFIXES = (".yaml", ".yml", ".json", ".toml")
 """How the names of configuration files end."""
 LAUNCHERS = (".sh", ".bash", ".slurm", ".sbatch", "Makefile")
 """How the names of scripts end that start programs."""
+AROUND = "*.sh"
+"""Stands for the scripts around a program, among the names that it gives to configuration files."""
 WITHIN_FOLDERS = (*SUFFIXES[:2], *LAUNCHERS)
 """Of what is read because of the folder that it lies in: the parts of a configuration of Hydra, scripts."""
 MOST_BYTES = 100_000
@@ -27,9 +29,9 @@ DEEPEST = 60
 """Nesting beyond which a file is not read: parsers recurse, some of them in C."""
 MOST_VALUES = 20_000
 """Values in one file, with those counted again that aliases repeat."""
-_PASSED = re.compile(r"(?<![\w-])--(\w[\w-]*)|(?<![\w./$-])\+{0,2}(?:\w+\.)*([A-Za-z_]\w*)=")
-"""`--num-workers 4`, or `data.workers=4` as Hydra has it."""
-_BRACKETS = re.compile(r"[\[\]{}]")
+_PASSED = r"(?<![\w-])--(\w[\w-]*)|(?<![\w./$-])\+{0,2}(?:\w+\.)*([A-Za-z_]\w*)="
+"""`--num-workers 4`, or `data.workers=4` as Hydra has it. Compiled where it is asked, since most runs read no file."""
+_BRACKETS = r"[\[\]{}]"
 
 
 class NothingKnown:
@@ -62,7 +64,7 @@ class ConfigurationFiles:
     def passed(self) -> frozenset[str]:
         """Names of the options that the project's own scripts pass to programs, whatever the defaults of these are."""
         texts = [data.decode("utf-8", "replace") for path, data in self.contents.items() if is_launcher(path.name)]
-        found = [match[1] or match[2] for text in texts for match in _PASSED.finditer(text)]
+        found = [match[1] or match[2] for text in texts for match in re.finditer(_PASSED, text)]
         return frozenset(name.replace("-", "_") for name in found)
 
     def find(self, name: str, entry: Path) -> Path | None:
@@ -107,7 +109,7 @@ def _parse(path: Path, data: bytes) -> object:
 def _depth(text: str) -> int:
     """How deep brackets nest, at most: those in texts count as well."""
     deepest = depth = 0
-    for match in _BRACKETS.finditer(text):
+    for match in re.finditer(_BRACKETS, text):
         depth += 1 if match[0] in "[{" else -1
         deepest = max(deepest, depth)
     return deepest

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from trainlint.semantics.configuration_files import AROUND
 from trainlint.semantics.facts import ImportedModule
 
 LIBRARIES: frozenset[str] = frozenset(
@@ -53,8 +54,6 @@ _FOLDER_BEFORE = re.compile(rb"[\"']([^\"'{}\\\r\n]+)[\"']\)?[ \t]*[,/][ \t]*\Z"
 """The folder of `Path("configs") / "train.yaml"` and of `os.path.join("configs", "train.yaml")`."""
 _LONGEST_FILE_NAME = 200
 _TAKES_OPTIONS = re.compile(rb"\b(?:add_argument|HfArgumentParser|TrlParser|tyro|simple_parsing|hydra|from_cli)\b")
-LAUNCHERS = "*.sh"
-"""Stands for the scripts around a program."""
 _HYDRA_ARGUMENT = re.compile(rb"config_(path|name)[ \t]*=[ \t]*[\"']([^\"'\\\r\n]*)[\"']")
 _MOST_CONFIGURATIONS = 100
 """Names of configuration files in one file; one with more tests them, or writes them."""
@@ -68,7 +67,7 @@ class Scan:
     """The modules it imports, in no particular order, each once."""
     configurations: tuple[str, ...] = ()
     """The configuration files that it may read, by the names that its texts give them: relative paths, those of folders
-    with a slash at their end. LAUNCHERS stands for the scripts that may pass options to it."""
+    with a slash at their end. AROUND stands for the scripts that may pass options to it."""
 
     @cached_property
     def libraries(self) -> frozenset[str]:
@@ -99,7 +98,7 @@ def _configurations(source: bytes) -> Iterator[str]:
             path, name = f"{folder[1].decode('utf-8', 'replace')}/{path}", folder
             yield path
     if _TAKES_OPTIONS.search(source) is not None:
-        yield LAUNCHERS
+        yield AROUND
     if b"hydra" in source and (arguments := dict(_HYDRA_ARGUMENT.findall(source))):
         # a folder of files that name one another
         yield f"{arguments.get(b'path', b'.').decode('utf-8', 'replace') or '.'}/"
