@@ -46,6 +46,18 @@ KEPT = {
             self.seen["table"] = torch.arange(inputs.size(1), device=inputs.device)
         return inputs
         """,
+    "entered where it is missing, whatever it is called": """
+        if "table" not in self.accum_parts:
+            print("made anew")  # runs: per-epoch training
+            self.accum_parts["table"] = torch.arange(inputs.size(1), device=inputs.device)
+        return inputs
+        """,
+    "asked for at an interval": """
+        if not self.should_update_logs:
+            return inputs
+        print("at an interval")  # runs: per-n-steps training
+        return inputs
+        """,
     "updated from what it was": """
         if self.table is not None and self.training:
             return inputs

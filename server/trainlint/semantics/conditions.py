@@ -39,7 +39,7 @@ def run_if(frame: Frame, node: code.If) -> Leaves:
     if known is not None:
         return statements.run_block(frame, node.body if known else node.orelse)
     positive, negative = _kinds_of(frame, node.test, test)
-    if not positive and _latches(frame, node):
+    if _remembers(frame, node) or (not positive and _latches(frame, node)):
         positive = (GuardKind.FIRST,)
     elif not positive:
         positive = _undecided(frame, node.test)
@@ -83,8 +83,6 @@ def _kinds_of(frame: Frame, test: code.Expression, value: Value) -> tuple[tuple[
 
 def _latches(frame: Frame, node: code.If) -> bool:
     """Whether a branch turns off its own condition, so that it is taken once: `if not warned: warned = True`."""
-    if _remembers(frame, node):
-        return True
     tested = _lasting_names(frame, node.test)
     if not tested:
         return False

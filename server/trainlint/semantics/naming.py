@@ -98,7 +98,8 @@ INTERVAL = Idiom(
 COUNT = Idiom(r"(^|_)(num|nb|n|count|counts|size|sizes|len|length|lengths|samples|ntokens|nsamples)(_|$)")
 SHOULD = Idiom(
     r"(^|_)(should|do|is|time_to|need_to|needs|will|must|can)_?(log|print|save|eval|evaluate|report|checkpoint|validate|display|sample|visuali[sz]e|sync)"
-    r"|(log|print|save|eval|report)_(now|this_step|due|time)$|is_(log|print|eval|save)\w*_(step|iter)",
+    r"|(log|print|save|eval|report)_(now|this_step|due|time)$|is_(log|print|eval|save)\w*_(step|iter)"
+    r"|should_(update|write|flush)_(logs?|logger|metrics|summary)$",
     re.IGNORECASE,
 )
 DEBUG = Idiom(r"debug|sanity|fast_dev_run|detect_?anomaly|(^|_)profil(e|er|ing)($|_)", re.IGNORECASE)
