@@ -905,3 +905,40 @@ def test_what_a_unit_test_does_is_no_step(file: str, text: str) -> None:
 def test_a_step_in_a_file_that_tests_a_model_is_one() -> None:
     text = "import torch\n\n\ndef step(layer, optimizer):\n    " + BODY_OF_TEST + "\n"
     assert analyze({"test_layers.py": text}).reports
+
+
+TPU_LOOPS = {
+    "a plain loop": """
+for images in loader:
+    loss = model(images.to(device)).mean()
+    loss.backward()
+    xm.optimizer_step(optimizer)
+    print(loss.item())
+""",
+    "an engine of ignite": """
+from ignite.engine import create_supervised_trainer
+trainer = create_supervised_trainer(
+    model, optimizer, criterion, device=device, output_transform=lambda x, y, pred, loss: loss.item()
+)
+trainer.run(loader)
+""",
+}
+
+
+@pytest.mark.parametrize("loop", TPU_LOOPS.values(), ids=TPU_LOOPS.keys())
+def test_a_script_for_a_tpu_waits_for_no_gpu(loop: str) -> None:
+    head = """
+import torch
+import torch_xla.core.xla_model as xm
+from torch import nn
+from torch.utils.data import DataLoader
+
+device = xm.xla_device()
+model = nn.Linear(8, 1).to(device)
+criterion = nn.MSELoss()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = DataLoader(torch.randn(64, 8), batch_size=8)
+"""
+    project = analyze({"train.py": head + loop})
+    assert not [sync.text for sync in project.syncs if sync.on_device and sync.context.may_use_gpu]
+    assert project.loaders[0].feeds_cuda is not Known.YES

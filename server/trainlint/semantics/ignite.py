@@ -18,6 +18,7 @@ from trainlint.semantics import (
     naming,
     object_types,
     records,
+    tensors,
 )
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.project import Loader, ReportKind
@@ -72,8 +73,10 @@ def make_engine(frame: Frame, given: Given, node: code.Call | None) -> Value:
 
 def make_supervised(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
     """`create_supervised_trainer(…)` and `create_supervised_evaluator(…)`: engines with a process of the library."""
-    frameworks.own(frame, Framework.IGNITE)
     evaluates = name.endswith("evaluator")
+    device = tensors.as_device(given.get("device", 2 if evaluates else 3) or UNKNOWN)
+    elsewhere = isinstance(device, DeviceValue) and not device.cuda
+    frameworks.own(frame, Framework.IGNITE, on_cpu=True if elsewhere else None)
     run = EngineRun(UNKNOWN, evaluates=evaluates)
     transform = given.keywords.get("output_transform")
     if not evaluates:

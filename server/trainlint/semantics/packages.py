@@ -206,6 +206,11 @@ def _device(frame: Frame, given: Given, node: code.Call | None) -> Value:
     return DeviceValue(cuda=True, cpu=True, proved=False)
 
 
+def _xla_device(frame: Frame, given: Given, node: code.Call | None) -> Value:
+    """The device of torch_xla: a TPU, as far as a script tells, and no GPU that the rules know the costs of."""
+    return DeviceValue(cuda=False, cpu=True)
+
+
 def _device_in_text(node: code.Call) -> DeviceValue:
     """`torch.device(f"cuda:{rank}")`."""
     words = {item.value for item in code.walk(node) if isinstance(item, code.Constant) and isinstance(item.value, str)}
@@ -426,6 +431,8 @@ def _compose(name: str, frame: Frame, given: Given, node: code.Call | None) -> V
 
 _EXACT: dict[str, Call] = {
     "torch.device": _device,
+    "torch_xla.device": _xla_device,
+    "torch_xla.core.xla_model.xla_device": _xla_device,
     "torch.set_default_device": _set_default_place,
     "torch.set_default_tensor_type": _set_default_place,
     "torch.cuda.is_available": _available,
