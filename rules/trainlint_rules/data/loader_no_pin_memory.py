@@ -192,6 +192,52 @@ class LoaderNoPinMemory(Rule):
                 optimizer.zero_grad()
             """,
         ),
+        invalid(
+            """
+            import torch
+            import yaml
+            from torch import nn
+            from torch.utils.data import DataLoader
+            from torchvision import datasets, transforms
+
+            with open("config.yaml") as file:
+                config = yaml.safe_load(file)
+            images = datasets.MNIST("data", transform=transforms.ToTensor())
+            loader = DataLoader(images, batch_size=64, num_workers=2, pin_memory=config["pin"])  # expect: TL104
+            model = nn.Sequential(nn.Flatten(), nn.Linear(784, 10)).cuda()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for images, labels in loader:
+                loss = nn.functional.cross_entropy(model(images.cuda()), labels.cuda())
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="the configuration that the script reads turns it off",
+            others={"config.yaml": "pin: false"},
+        ),
+        valid(
+            """
+            import torch
+            import yaml
+            from torch import nn
+            from torch.utils.data import DataLoader
+            from torchvision import datasets, transforms
+
+            with open("config.yaml") as file:
+                config = yaml.safe_load(file)
+            images = datasets.MNIST("data", transform=transforms.ToTensor())
+            loader = DataLoader(images, batch_size=64, num_workers=2, pin_memory=config["pin"])
+            model = nn.Sequential(nn.Flatten(), nn.Linear(784, 10)).cuda()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for images, labels in loader:
+                loss = nn.functional.cross_entropy(model(images.cuda()), labels.cuda())
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="the configuration that the script reads turns it on",
+            others={"config.yaml": "pin: true"},
+        ),
         valid(
             """
             import torch

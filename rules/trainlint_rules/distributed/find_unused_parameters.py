@@ -293,6 +293,70 @@ class FindUnusedParameters(Rule):
             Trainer(model=model, args=args, train_dataset=torch.load("rows.pt")).train()
             """,
         ),
+        invalid(
+            """
+            import json
+
+            import torch
+            from torch import nn
+            from torch.nn.parallel import DistributedDataParallel
+
+
+            class Net(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.layer = nn.Linear(8, 1)
+
+                def forward(self, inputs):
+                    return self.layer(inputs)
+
+
+            with open("ddp.json") as file:
+                settings = json.load(file)
+            torch.distributed.init_process_group("nccl")
+            model = DistributedDataParallel(Net().cuda(), find_unused_parameters=settings["unused"])  # expect: TL304
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for inputs in torch.randn(64, 8, 8):
+                loss = model(inputs.cuda()).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="the configuration that the script reads asks for it",
+            others={"ddp.json": '{"unused": true}'},
+        ),
+        valid(
+            """
+            import json
+
+            import torch
+            from torch import nn
+            from torch.nn.parallel import DistributedDataParallel
+
+
+            class Net(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.layer = nn.Linear(8, 1)
+
+                def forward(self, inputs):
+                    return self.layer(inputs)
+
+
+            with open("ddp.json") as file:
+                settings = json.load(file)
+            torch.distributed.init_process_group("nccl")
+            model = DistributedDataParallel(Net().cuda(), find_unused_parameters=settings["unused"])
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for inputs in torch.randn(64, 8, 8):
+                loss = model(inputs.cuda()).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="the configuration that the script reads does not ask for it",
+            others={"ddp.json": '{"unused": false}'},
+        ),
         valid(
             """
             import lightning as L
