@@ -6,12 +6,14 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from trainlint.semantics.configuration_files import AROUND, SUFFIXES, is_launcher
+from trainlint.semantics.configuration_files import AROUND, SUFFIXES, YAML, is_launcher
 
 MOST_PLACES = 2_000
 """Places in which files are looked for, for one component."""
 _FOLDERS_OF_LAUNCHERS = ("scripts", "script", "launch", "jobs", "slurm", "bin")
+"""Where projects keep the scripts that start their programs, beside the programs or above them."""
 _MOST_IN_FOLDER = 300
+"""Configuration files below one folder of files that name one another."""
 _DEEPEST_FOLDER = 6
 """Levels below a folder of files that name one another."""
 
@@ -83,7 +85,7 @@ def _below(top: str) -> Iterator[str]:
         if folder.count(os.sep) - top.count(os.sep) >= _DEEPEST_FOLDER:
             folders.clear()
         for name in sorted(files):
-            if name.endswith(SUFFIXES[:2]):
+            if name.endswith(YAML):
                 yield f"{folder}{os.sep}{name}"
                 count += 1
                 if count >= _MOST_IN_FOLDER:

@@ -15,13 +15,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-SUFFIXES = (".yaml", ".yml", ".json", ".toml")
+YAML = (".yaml", ".yml")
+"""How the names of YAML files end."""
+SUFFIXES = (*YAML, ".json", ".toml")
 """How the names of configuration files end."""
 LAUNCHERS = (".sh", ".bash", ".slurm", ".sbatch", "Makefile")
 """How the names of scripts end that start programs."""
 AROUND = "*.sh"
 """Stands for the scripts around a program, among the names that it gives to configuration files."""
-WITHIN_FOLDERS = (*SUFFIXES[:2], *LAUNCHERS)
+WITHIN_FOLDERS = (*YAML, *LAUNCHERS)
 """Of what is read because of the folder that it lies in: the parts of a configuration of Hydra, scripts."""
 MOST_BYTES = 100_000
 """Of a file; what is larger is data. PyYAML without its C library reads about 50 kB a second."""
@@ -91,7 +93,7 @@ def _parse(path: Path, data: bytes) -> object:
         return NOTHING_KNOWN
     try:
         text = data.decode("utf-8-sig")
-        if path.suffix in (".yaml", ".yml"):
+        if path.suffix in YAML:
             found = _parse_yaml(text)
         elif _depth(text) > DEEPEST:
             return NOTHING_KNOWN

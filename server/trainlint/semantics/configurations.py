@@ -14,7 +14,7 @@ from pathlib import Path
 
 from trainlint.semantics import code, naming, object_types
 from trainlint.semantics.arguments import Given
-from trainlint.semantics.configuration_files import NOTHING_KNOWN, SUFFIXES
+from trainlint.semantics.configuration_files import NOTHING_KNOWN, YAML
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.state import Frame
 from trainlint.semantics.values import (
@@ -384,6 +384,6 @@ class _Composition:
         yield found
 
     def _path(self, group: str, name: str) -> Path | None:
-        stem = name if name.endswith(SUFFIXES[:2]) else f"{name}.yaml"
+        stem = name if name.endswith(YAML) else f"{name}.yaml"
         path = Path(os.path.normpath(self._top / group / stem))
         return path if path in self._files.contents else None

@@ -11,9 +11,12 @@ from trainlint.semantics.text import dotted
 from trainlint.semantics.values import UNKNOWN, Const, Instance, Listing, Object, Tuple, Value, options
 from trainlint.semantics.vocabulary import GuardKind
 
-_COMPOSES = ("Compose", "Sequential", "AugmentationSequential", "ImageSequential", "RandomApply", "RandomChoice")
-_CHOOSES = ("RandomOrder", "OneOf", "SomeOf", "OneOrOther")
-_OF_OTHERS = frozenset((*_COMPOSES, *_CHOOSES))
+_OF_OTHERS = frozenset(
+    {
+        *("Compose", "Sequential", "AugmentationSequential", "ImageSequential", "RandomApply", "RandomChoice"),
+        *("RandomOrder", "OneOf", "SomeOf", "OneOrOther"),
+    }
+)
 """Transforms that are made of others."""
 _ANNOTATED = ("bbox_params", "keypoint_params")
 """Arguments of a pipeline that transforms boxes or points along with each image."""
