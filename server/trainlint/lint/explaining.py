@@ -126,6 +126,7 @@ class Explanation:
 
     @property
     def rule(self) -> type[Rule] | None:
+        """The rule in question; None where all are."""
         return None if self.asking.rule is None else self.selection.registry.rules[self.asking.rule]
 
 
@@ -227,11 +228,11 @@ class _Explaining:
         suppressions = self._suppressions
         return Dropped(
             finding,
-            not selection.choices[finding.code].selected,
-            selection.ignored_by(self.path, finding.code),
-            not holds_for(selection.instance(finding.code), self.found.torch.newest),
-            suppressions.find(finding.code, finding.name, site.row, site.end_row),
-            finding.confidence < Confidence[selection.min_confidence.upper()],
+            not_selected=not selection.choices[finding.code].selected,
+            ignored_by=selection.ignored_by(self.path, finding.code),
+            wrong_torch=not holds_for(selection.instance(finding.code), self.found.torch.newest),
+            silenced_by=suppressions.find(finding.code, finding.name, site.row, site.end_row),
+            too_uncertain=finding.confidence < Confidence[selection.min_confidence.upper()],
         )
 
     @cached_property

@@ -18,7 +18,7 @@ from trainlint.semantics.context import Context, Entry, Site
 from trainlint.semantics.project import RECORD_LISTS, Arguments, Call, NameUse, Project
 from trainlint.semantics.values import Tensor
 
-_PARTS = (Context, Entry, Arguments, Tensor)
+PARTS = (Context, Entry, Arguments, Tensor)
 """What records hold that rules ask in turn."""
 
 
@@ -153,7 +153,7 @@ def _listening(project: Project, ear: _Ear) -> Iterator[None]:
                 change(record)
         for record in ear.wanted.values():
             for part in [getattr(record, one.name) for one in fields(record)]:
-                if isinstance(part, _PARTS):
+                if isinstance(part, PARTS):
                     change(part)
                 if isinstance(part, Context):
                     change(part.entry)
@@ -183,7 +183,7 @@ def _heard_project(ear: _Ear) -> type[Project]:
 def _heard_class(own: Any, ear: _Ear) -> type:
     """A class that behaves as `own`, and lets the ear hear which attributes are asked for."""
     read = own.__getattribute__
-    is_record = own not in _PARTS
+    is_record = own not in PARTS
     names = tuple(one.name for one in fields(own))
     by_identity = own.__eq__ is object.__eq__
 

@@ -7,17 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from trainlint.lint.explaining import Dropped, Explanation
-from trainlint.lint.questions import Asked, Question
+from trainlint.lint.questions import PARTS, Asked, Question
 from trainlint.lint.result import Reported
 from trainlint.lint.rule import FileRule, Rule, RuntimeRule
 from trainlint.report.concise import plain_line
-from trainlint.report.model_words import GUARDS, KINDS, PLACES, answer_of, question_of
+from trainlint.report.model_words import GUARDS, KINDS, PLACES, answer_of, question_of, told
 from trainlint.report.paths import shown
 from trainlint.report.style import Ink, Style, printable
 from trainlint.report.torch_range import torch_range
 from trainlint.report.view import View
 from trainlint.semantics.context import Context, Entry, Site
-from trainlint.semantics.project import Arguments
 from trainlint.semantics.values import Tensor
 from trainlint.semantics.vocabulary import GradMode, Region
 
@@ -342,20 +341,15 @@ class _Text:
         return ", ".join(dict.fromkeys(each))
 
     def _entry(self, entry: Entry) -> str:
-        facts = [f"framework {entry.framework.value}", f"on CUDA: {_known(entry.cuda.value)}"]
-        facts.append(f"several processes: {_known(entry.distributed.value)}")
+        facts = [f"framework {entry.framework.value}", f"on CUDA: {told(entry.cuda)}"]
+        facts.append(f"several processes: {told(entry.distributed)}")
         facts.append("trains" if entry.trains else "no training seen")
         return f"entry point {printable(shown(entry.path, self.view.root))}: {'; '.join(facts)}"
 
 
 def _telling(asked: Asked) -> list[Question]:
     """The questions whose answers may rule a record out."""
-    parts = Context, Entry, Arguments, Tensor
-    return [one for one in asked.questions if one.name not in _ABOUT_ITSELF and not isinstance(one.answer, parts)]
-
-
-def _known(word: str) -> str:
-    return "not known" if word == "unknown" else word
+    return [one for one in asked.questions if one.name not in _ABOUT_ITSELF and not isinstance(one.answer, PARTS)]
 
 
 def _autograd(context: Context) -> str:

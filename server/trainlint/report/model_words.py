@@ -126,7 +126,7 @@ _QUESTIONS = {
     "Checkpoint.content": "what goes into the file",
     "Checkpoint.holds_model": "whether that holds the model",
     "Checkpoint.holds_optimizer": "whether that holds the optimizer",
-    "Call.receiver": "what its method is called of",
+    "Call.receiver": "what its method is called on",
     "NameUse.called": "whether it is called",
     "Tensor.place": "where the tensor is",
     "Tensor.pinned": "whether it is in pinned memory",
@@ -158,7 +158,7 @@ def question_of(question: Question) -> str:
 
 def answer_of(question: Question) -> str:
     """What the rule was told."""
-    return _told(question.answer)
+    return told(question.answer)
 
 
 def _word(argument: object) -> str:
@@ -166,7 +166,8 @@ def _word(argument: object) -> str:
     return GUARDS[argument] if isinstance(argument, GuardKind) else f"`{argument}`"
 
 
-def _told(answer: object) -> str:
+def told(answer: object) -> str:
+    """An answer of the model in words."""
     match answer:
         case True | Known.YES:
             return "yes"
@@ -201,7 +202,7 @@ def _told(answer: object) -> str:
         case (int() as major, int() as minor):
             return f"{major}.{minor}"
         case tuple() | list() | frozenset():
-            return ", ".join(map(_told, answer)) or "none"
+            return ", ".join(map(told, answer)) or "none"
     return _object(answer)
 
 
