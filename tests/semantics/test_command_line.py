@@ -214,3 +214,50 @@ def test_an_option_that_a_launch_script_passes_has_no_default(script: str, defau
     assert default_of(declared, {"scripts/run.sh": script}) == default
     by_tyro = FIELDS.format(value="3", more="", making="import tyro\nconfig = tyro.cli(Config)")
     assert default_of(by_tyro, {"scripts/run.sh": script}) == default
+
+
+DECLARED = """
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("-j", "--workers", type=int, default=3)
+args = parser.parse_args({})
+loader = DataLoader(images, num_workers=args.workers)
+"""
+
+
+@pytest.mark.parametrize("passed", ["-j 8", "-j8", "--workers=8", "--workers 8"])
+def test_an_option_that_a_launch_script_passes_by_any_of_its_names_is_not_known(passed: str) -> None:
+    assert default_of(DECLARED.format("")) == 3
+    assert default_of(DECLARED.format(""), {"run.sh": "python train.py --lr 0.1 -p 5"}) == 3
+    assert default_of(DECLARED.format(""), {"run.sh": f"python train.py {passed}"}) == "unknown"
+
+
+def test_what_the_program_itself_passes_holds_rather_than_a_default() -> None:
+    assert default_of(DECLARED.format('["--workers", "8"]')) == "unknown"
+    assert default_of(DECLARED.format("namespace=argparse.Namespace(workers=8)")) == "unknown"
+    assert default_of(DECLARED.format("None")) == default_of(DECLARED.format("sys.argv[1:]")) == 3
+
+
+SETTINGS = """
+import tyro
+from dataclasses import dataclass
+
+@dataclass
+class Config:
+    workers: int = 3
+
+    def fill(self, values):
+        for name, value in values:
+            setattr(self, name, value)
+        return self
+
+config = {}
+loader = DataLoader(images, num_workers=config.workers)
+"""
+
+
+@pytest.mark.parametrize(
+    "made", ["Config(**read())", "Config().fill(read())", "tyro.cli(Config, default=Config(workers=8))"]
+)
+def test_a_field_that_is_filled_from_elsewhere_does_not_hold_its_default(made: str) -> None:
+    assert default_of(SETTINGS.format(made)) == "unknown"

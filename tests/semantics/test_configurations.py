@@ -145,6 +145,25 @@ ACCESSES: dict[str, tuple[str, object]] = {
         'config["data"].update(g())\nloader = DataLoader(images, num_workers=config["data"]["workers"])',
         "unknown",
     ),
+    "a part by a name that is not known": (
+        "import sys\nnode = config\nfor key in sys.argv[1].split('.'):\n    node = node[key]\nnode[sys.argv[2]] = 0\n"
+        'loader = DataLoader(images, num_workers=config["data"]["workers"])',
+        "unknown",
+    ),
+    "overlaid by what is not known": (
+        'config = {**config, **g()}\nloader = DataLoader(images, num_workers=config["data"]["workers"])',
+        "unknown",
+    ),
+    "an attribute by a name that is not known": (
+        "for key, value in g():\n    setattr(config['data'], key, value)\n"
+        'loader = DataLoader(images, num_workers=config["data"]["workers"])',
+        "unknown",
+    ),
+    "made something else of": (
+        "import json\nconfig = json.load(open('config.yaml'), object_hook=g)\n"
+        'loader = DataLoader(images, num_workers=config["data"]["workers"])',
+        "unknown",
+    ),
     "updated by another function": (
         'def change(c):\n    c.update(g())\nchange(config["data"])\n'
         'loader = DataLoader(images, num_workers=config["data"]["workers"])',
@@ -181,6 +200,20 @@ MERGED: dict[str, tuple[str, object, bool]] = {
     "the command line": ('OmegaConf.merge(OmegaConf.load("config.yaml"), OmegaConf.from_cli())', 3, False),
     "a dict": ('OmegaConf.merge(OmegaConf.load("config.yaml"), {"name": "b"})', 3, True),
 }
+
+
+CHANGING = {
+    "one value": 'OmegaConf.update(config, "data.workers", 8)',
+    "a value by a name that is not known": "OmegaConf.update(config, g(), 8)",
+    "the command line": "config.merge_with_cli()",
+    "options": "import sys\nconfig.merge_with_dotlist(sys.argv[1:])",
+    "another configuration": "config.merge_with(OmegaConf.from_cli())",
+}
+
+
+@pytest.mark.parametrize("changing", CHANGING.values(), ids=CHANGING)
+def test_what_is_merged_into_a_configuration_may_change_it(changing: str) -> None:
+    assert default_of(f"{READ['OmegaConf'][0]}\n{changing}{USE}", YAML) == "unknown"
 
 
 @pytest.mark.parametrize(("merging", "default", "fixed"), MERGED.values(), ids=MERGED)
@@ -296,6 +329,24 @@ BROKEN = {
         "a.yaml",
         b"a0: &a0 [1]\n"
         + b"".join(b"a%d: &a%d [%s]\n" % (n, n, b", ".join([b"*a%d" % (n - 1)] * 9)) for n in range(1, 9)),
+    ),
+    "a truth value that is none": ("a.yaml", b"a: !!bool x"),
+    "no number at all": ("a.yaml", b"a: !!int ''"),
+    "a key of TOML with many dots": ("a.toml", b"a" + b".a" * 45_000 + b" = 1"),
+    "merge keys that repeat a mapping": (
+        "a.yaml",
+        b"a: &a {"
+        + b", ".join(b"k%d: 1" % n for n in range(5000))
+        + b"}\nb: {<<: ["
+        + b", ".join([b"*a"] * 9000)
+        + b"]}",
+    ),
+    "many mappings that merge one": (
+        "a.yaml",
+        b"a: &a {"
+        + b", ".join(b"k%d: 1" % n for n in range(2000))
+        + b"}\n"
+        + b"".join(b"b%d: {<<: *a}\n" % n for n in range(4000)),
     ),
     "a list that holds itself": ("a.yaml", b"a: &a [*a]"),
     "a key that cannot be one": ("a.yaml", b"? [a, b]\n: 1"),

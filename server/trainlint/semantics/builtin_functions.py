@@ -8,6 +8,7 @@ from trainlint.semantics import (
     code,
     command_line,
     configurations,
+    construction,
     expressions,
     iteration,
     object_types,
@@ -27,6 +28,7 @@ from trainlint.semantics.values import (
     UNKNOWN,
     Const,
     Host,
+    Instance,
     Listing,
     ModuleValue,
     Object,
@@ -222,6 +224,10 @@ def _setattr(frame: Frame, given: Given, node: code.Call | None) -> Value:
         assignment.assign_attribute(frame, given.positional[0], str(given.positional[1].value), given.positional[2])
     elif given.positional and command_line.holds_options(given.positional[0]):
         command_line.forget_defaults(frame)
+    elif given.positional and isinstance(given.positional[0], Instance):
+        construction.note_any_attribute(frame, given.positional[0])
+    elif given.positional and isinstance(given.positional[0], Table):
+        configurations.note_any_change(frame, given.positional[0])
     return NONE
 
 

@@ -9,6 +9,7 @@ from trainlint.semantics.state import Frame
 from trainlint.semantics.values import (
     ARRAY,
     FRAME,
+    NONE,
     NUMBER,
     OBJECT,
     STRING,
@@ -55,6 +56,11 @@ def tuple_method(frame: Frame, receiver: Tuple, name: str, given: Given, node: c
 
 def table_method(frame: Frame, receiver: Table, name: str, given: Given, node: code.Call | None) -> Value:
     """A method of a dictionary."""
+    if receiver.file and name.startswith("merge_"):
+        configurations.note_changes(frame, receiver, given)
+        if name == "merge_with_cli":
+            configurations.note_any_change(frame, receiver)
+        return NONE
     if name in ("update", "setdefault"):
         _update_table(frame, receiver, name, given, node)
     values = [value for _, value in receiver.items] + ([receiver.rest] if receiver.rest is not None else [])
@@ -87,10 +93,11 @@ def _update_table(frame: Frame, receiver: Table, name: str, given: Given, node: 
     else:
         for value in given.positional[:1]:
             if isinstance(value, Table):
+                items = items if value.rest is None else configurations.perhaps_overridden(items)
                 items |= dict(value.items)
                 rest = value.rest if rest is None else rest
             else:
-                rest = UNKNOWN
+                items, rest = configurations.perhaps_overridden(items), UNKNOWN
         items |= given.keywords
         rest = rest if given.complete else UNKNOWN
         configurations.note_changes(frame, receiver, given)

@@ -7,7 +7,7 @@ about it, or where the program replaces defaults by what is not known.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from trainlint.semantics import (
     calls,
@@ -64,6 +64,8 @@ def parser_method(frame: Frame, receiver: Object, name: str, given: Given, node:
     if name == "add_arguments":
         _declare_fields(frame, given, node)
         return OBJECT
+    if name in ("parse_args", "parse_known_args"):
+        _note_given(frame, given)
     if name == "parse_args":
         return PARSED
     if name == "parse_known_args":
@@ -77,9 +79,14 @@ def parser_method(frame: Frame, receiver: Object, name: str, given: Given, node:
     return OBJECT
 
 
-def option_of(frame: Frame, name: str, default: Const | None) -> Option:
-    """An option with its default, where that is what holds in a run that is started as the project does it."""
-    unknown = default is None or frame.run.defaults_replaced or name in frame.run.configurations.passed
+def option_of(frame: Frame, name: str, default: Const | None, flags: Iterable[str] = ()) -> Option:
+    """An option with its default, where that is what holds in a run that is started as the project does it.
+
+    Args:
+        flags: what else the command line calls it.
+    """
+    names = {name, *(flag.lstrip("-").replace("-", "_") for flag in flags)}
+    unknown = default is None or frame.run.defaults_replaced or not names.isdisjoint(frame.run.configurations.passed)
     return Option(name) if default is None or unknown else Option(name, default.value, True)
 
 
@@ -131,11 +138,22 @@ def _declare(frame: Frame, given: Given) -> None:
         return
     must_be_given = not longest.startswith("-") and "nargs" not in given.keywords
     default = None if must_be_given else _default(given)
-    option = option_of(frame, name, default)
+    option = option_of(frame, name, default, flags)
     known = frame.run.command_line.setdefault(name, option)
     if isinstance(known, Option) and known != option:
         # parts of the program, such as its commands, declare it each its own way
         frame.run.command_line[name] = Option(name)
+
+
+def _note_given(frame: Frame, given: Given) -> None:
+    """`parser.parse_args(["--workers", "4"])`: what the program itself starts with holds, and no default. Where it
+    passes what is not known, that is most often what the command line has."""
+    passed, filled = given.get("args", 0), given.get("namespace", 1)
+    if filled not in (None, NONE):
+        forget_defaults(frame)
+    words = passed.items if isinstance(passed, Tuple) else ()
+    if any(isinstance(word, Const) and str(word.value).startswith("-") for word in words):
+        forget_defaults(frame)
 
 
 def _default(given: Given) -> Const | None:
@@ -227,6 +245,9 @@ def filled_by_command_line(frame: Frame, wanted: Value, node: code.Call | None) 
 def run_command(frame: Frame, given: Given, node: code.Call | None) -> Value:
     """`tyro.cli(Config)`, `fire.Fire(main)`: an object of a class, or what a function returns, made by options."""
     wanted = next((value for value in given.all() if isinstance(value, Class | Function)), None)
+    if isinstance(wanted, Class) and "default" in given.keywords:
+        # an object that holds other defaults
+        return Option("config")
     if isinstance(wanted, Class):
         return filled_by_command_line(frame, wanted, node)
     if not isinstance(wanted, Function):

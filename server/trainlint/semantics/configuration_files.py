@@ -31,9 +31,12 @@ DEEPEST = 60
 """Nesting beyond which a file is not read: parsers recurse, some of them in C."""
 MOST_VALUES = 20_000
 """Values in one file, with those counted again that aliases repeat."""
-_PASSED = r"(?<![\w-])--(\w[\w-]*)|(?<![\w./$-])\+{0,2}(?:\w+\.)*([A-Za-z_]\w*)="
-"""`--num-workers 4`, or `data.workers=4` as Hydra has it. Compiled where it is asked, since most runs read no file."""
+_PASSED = r"(?<![\w-])--?([A-Za-z_][\w-]*)|(?<![\w./$-])\+{0,2}(?:\w+\.)*([A-Za-z_]\w*)="
+"""`--num-workers 4`, `-j 4`, `-j4`, or `data.workers=4` as Hydra has it. Compiled where it is asked, since
+most runs read no file."""
 _BRACKETS = r"[\[\]{}]"
+_DEEP_KEY = rf"(?:\.[^.,=\n]*){{{DEEPEST}}}"
+"""A key of TOML with that many dots: `tomllib` takes a time that grows with their square."""
 
 
 class NothingKnown:
@@ -66,8 +69,10 @@ class ConfigurationFiles:
     def passed(self) -> frozenset[str]:
         """Names of the options that the project's own scripts pass to programs, whatever the defaults of these are."""
         texts = [data.decode("utf-8", "replace") for path, data in self.contents.items() if is_launcher(path.name)]
-        found = [match[1] or match[2] for text in texts for match in re.finditer(_PASSED, text)]
-        return frozenset(name.replace("-", "_") for name in found)
+        found = [match for text in texts for match in re.finditer(_PASSED, text)]
+        # what follows one letter may be its value
+        letters = {match[1][0] for match in found if match[1] and not match[0].startswith("--")}
+        return frozenset((match[1] or match[2]).replace("-", "_") for match in found) | letters
 
     def find(self, name: str, entry: Path) -> Path | None:
         """The file that a program means by a name, where the project has just one such: a program may be started in
@@ -100,6 +105,8 @@ def _parse(path: Path, data: bytes) -> object:
         elif path.suffix == ".toml":
             import tomllib
 
+            if re.search(_DEEP_KEY, text) is not None:
+                return NOTHING_KNOWN
             found = tomllib.loads(text)
         else:
             found = json.loads(text)
@@ -126,8 +133,18 @@ def _parse_yaml(text: str) -> object:
     fastest: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
     class Loader(fastest):  # type: ignore[misc]
+        left = MOST_VALUES
+
         def flatten_mapping(self, node: Any) -> None:
             """Merge keys repeat what they name, and may be nested."""
+            merged = [value for key, value in node.value if key.tag == "tag:yaml.org,2002:merge"]
+            if sum(len(one.value) for one in merged) > self.left:
+                raise ValueError("merge keys name too much")
+            for value in merged:
+                named = value.value if isinstance(value, yaml.SequenceNode) else [value]
+                self.left -= sum(len(one.value) for one in named)
+            if self.left < 0:
+                raise ValueError("merge keys repeat too much")
             super().flatten_mapping(node)
             if len(node.value) > MOST_VALUES:
                 raise ValueError("merge keys repeat too much")
@@ -142,7 +159,7 @@ def _parse_yaml(text: str) -> object:
             if depth > DEEPEST or count > 3 * MOST_VALUES:
                 raise ValueError("nests too deep, or is too long")
         return yaml.load(text, Loader=Loader)
-    except (yaml.YAMLError, TypeError, AttributeError) as error:
+    except (yaml.YAMLError, TypeError, AttributeError, LookupError) as error:
         raise ValueError(f"no YAML: {error}") from error
 
 

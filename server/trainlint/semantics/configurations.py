@@ -18,6 +18,7 @@ from trainlint.semantics.configuration_files import NOTHING_KNOWN, YAML
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.state import Frame
 from trainlint.semantics.values import (
+    NONE,
     OBJECT,
     STRING,
     UNKNOWN,
@@ -40,6 +41,8 @@ _MISSING = "???"
 """What OmegaConf wants the command line to give."""
 _ANY = "*"
 _READING = frozenset({"r", "rb", "rt", "br", "tr"})
+_HOOKS = frozenset({"object_hook", "object_pairs_hook", "cls"})
+"""Arguments of `json.load` by which the program makes something else of what stands in the file."""
 
 
 # ---------------------------------------------------------------------------------------------------------- paths
@@ -115,6 +118,8 @@ def opened(frame: Frame, value: Value | None, mode: Value | None = None) -> Valu
 def loaded(frame: Frame, given: Given, node: code.Call | None) -> Value:
     """`yaml.safe_load(file)`, `json.load(file)`, `OmegaConf.load(path)`: what stands in the file."""
     value = next(iter(given.all()), None)
+    if not _HOOKS.isdisjoint(given.keywords):
+        return OBJECT
     if isinstance(value, Table):
         return value
     return OBJECT if isinstance(value, Const) else content(frame, value) or OBJECT
@@ -237,6 +242,31 @@ def note_changes(frame: Frame, base: Table, given: Given) -> None:
             note_change(frame, base, name, value)
     for name, value in given.keywords.items():
         note_change(frame, base, name, value)
+
+
+def note_any_change(frame: Frame, base: Table) -> None:
+    """The program puts values in a configuration under names that are not known."""
+    note_change(frame, base, _ANY)
+
+
+def updated(frame: Frame, given: Given, node: code.Call | None) -> Value:
+    """`OmegaConf.update(config, "data.workers", 8)`."""
+    base, key, value = given.get("cfg", 0), given.get("key", 1), given.get("value", 2)
+    if isinstance(base, Table):
+        known = isinstance(key, Const) and isinstance(key.value, str)
+        note_change(frame, base, str(key.value).rpartition(".")[2] if known and isinstance(key, Const) else _ANY, value)
+    return NONE
+
+
+def perhaps_overridden(items: Mapping[str, Value]) -> dict[str, Value]:
+    """The items of a dict into which others go that are not known: what they were set to, they may no longer be."""
+    return {name: _perhaps_overridden(value) for name, value in items.items()}
+
+
+def _perhaps_overridden(value: Value) -> Value:
+    if isinstance(value, Table) and value.file:
+        return Table(tuple(perhaps_overridden(dict(value.items)).items()), UNKNOWN, value.file)
+    return UNKNOWN if isinstance(value, Const) else value.without_default() if isinstance(value, Option) else value
 
 
 def merged(frame: Frame, given: Given, node: code.Call | None) -> Value:

@@ -8,7 +8,7 @@ from trainlint.semantics import classes, code, frameworks, functions, library, l
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.state import Frame
-from trainlint.semantics.values import Class, Function, Instance, Option, Value
+from trainlint.semantics.values import Class, Const, Function, Instance, Option, Value
 from trainlint.semantics.vocabulary import Place
 
 
@@ -74,11 +74,24 @@ def _fill_fields(frame: Frame, cls: Class, instance: Instance, given: Given) -> 
     instance.attributes.update(given.keywords)
     if not given.complete:
         for name in fields:
-            if name not in instance.attributes and classes.find_member(cls, name) is None:
+            default = classes.find_member(cls, name)
+            # `Config(**read(path))` gives most fields a value, where the command line leaves most as they are
+            given_perhaps = default is None or (given.spread and isinstance(default, Const | Option))
+            if name not in instance.attributes and given_perhaps:
                 instance.attributes[name] = Option(name)
     finish = classes.find_member(cls, "__post_init__")
     if isinstance(finish, Function):
         functions.call_function(frame, finish, Given([instance]), None)
+
+
+def note_any_attribute(frame: Frame, instance: Instance) -> None:
+    """`setattr(instance, name, value)` with a name that is not known: its settings may hold anything."""
+    frame.run.effects += 1
+    defaults = {name: classes.find_member(instance.cls, name) for name in field_names(instance.cls)}
+    settings = {name: value for name, value in (defaults | instance.attributes).items() if value is not None}
+    for name, value in settings.items():
+        if isinstance(value, Const | Option):
+            instance.attributes[name] = Option(name)
 
 
 def field_names(cls: Class) -> list[str]:

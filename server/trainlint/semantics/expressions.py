@@ -442,7 +442,9 @@ def item_at(frame: Frame, base: Value, key: Value) -> Value:
             value = configurations.current(frame, base.get(key.value))
             return infer(frame, key.value, key.value) if isinstance(value, Unknown) else value
         values = [value for _, value in base.items] + ([base.rest] if base.rest is not None else [])
-        return join_all(values)
+        parts = join_all(value for value in values if isinstance(value, Table)) if base.file else UNKNOWN
+        # a part of the configuration, into which the program may put values
+        return replace(parts, rest=UNKNOWN, file=base.file) if isinstance(parts, Table) else join_all(values)
     if isinstance(base, Listing):
         return base.item
     if isinstance(base, Option):
@@ -768,6 +770,8 @@ def _mapping(frame: Frame, node: code.Mapping) -> Value:
     for key, node_value in zip(node.keys, node.values, strict=True):
         value = evaluate(frame, node_value)
         if key is None:
+            if not isinstance(value, Table) or value.rest is not None:
+                items = configurations.perhaps_overridden(items)
             if isinstance(value, Table):
                 items |= dict(value.items)
                 file = file or value.file

@@ -507,6 +507,7 @@ _EXACT: dict[str, Call] = {
         library.CONFIGURATION_READERS, lambda frame, given, node: configurations.loaded_by_path(frame, given, node)
     ),
     **dict.fromkeys(library.CONFIGURATION_WRAPPERS, lambda frame, given, node: _configuration_argument(given)),
+    "omegaconf.OmegaConf.update": lambda frame, given, node: configurations.updated(frame, given, node),
     "omegaconf.OmegaConf.merge": lambda frame, given, node: configurations.merged(frame, given, node),
     "omegaconf.OmegaConf.unsafe_merge": lambda frame, given, node: configurations.merged(frame, given, node),
     "omegaconf.OmegaConf.structured": lambda frame, given, node: command_line.run_command(frame, given, node),
