@@ -110,6 +110,29 @@ async def test_findings_follow_the_configuration_files_that_code_names(edit, pro
         await editor.becomes(train, expected)
 
 
+DEPRECATED = """
+import torch
+
+model = torch.nn.Linear(8, 8).cuda()
+with torch.cuda.amp.autocast():
+    model(torch.ones(8, device="cuda"))
+"""
+
+
+@pytest.mark.parametrize("abilities", [WATCHING, NOT_WATCHING], ids=["the editor tells", "the server looks"])
+async def test_findings_follow_the_file_that_says_which_torch_there_is(edit, project, abilities):
+    folder = project({"train.py": DEPRECATED})
+    editor: Editor = await edit(folder, abilities=abilities)
+    train = editor.open(folder / "train.py")
+    assert await editor.found(train) == ["5 TL405"]
+    environment = folder / "environment.yml"
+    for release, expected in (("1.9", []), ("2.1", ["5 TL405"])):
+        environment.write_text(f"dependencies:\n  - pytorch={release}\n")
+        if abilities.watches:
+            editor.tell_changed(environment)
+        await editor.becomes(train, expected)
+
+
 async def test_a_file_that_is_made_is_imported_from_then_on(edit, project):
     folder = project({"train.py": TRAIN})
     editor: Editor = await edit(folder)

@@ -24,6 +24,7 @@ from trainlint.lsp.evidence import Evidence
 from trainlint.lsp.messages import Answer, Check, Checked, Drop, Fault, Forget, Judge, Progress, Question, Settle
 from trainlint.lsp.settings import Settings
 from trainlint.semantics.configuration_files import LAUNCHERS, SUFFIXES
+from trainlint.source.dependencies import may_say_dependencies
 from trainlint.source.discovery import CONFIGURATION_FILES
 
 _LOG = logging.getLogger(__name__)
@@ -177,6 +178,8 @@ class Session:
         """Whether anything may depend on a file: of those that hold data as often as a configuration, and that jobs may
         write all the time, only those do that the checked code names."""
         if not path.name.endswith((*SUFFIXES, *LAUNCHERS)) or path.name in CONFIGURATION_FILES:
+            return True
+        if may_say_dependencies(path):
             return True
         inputs = [folder.inputs for folder in self.folders.values() if folder.is_settled]
         places = [str(path), *map(str, path.parents)]

@@ -14,6 +14,11 @@ REQUIREMENTS = "requirements"
 """The folder of a project that may hold files of requirements."""
 LOCK_FILES = ("uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock", "pylock.toml")
 """Files that pin each package to one release; there may also be `pylock.NAME.toml`."""
+_DECLARING = ("pyproject.toml", "setup.cfg", "setup.py")
+_REQUIREMENT_FILES = ("*requirements*.txt", f"{REQUIREMENTS}/*.txt", "environment*.y*ml")
+_NAMED_LOCKS = "pylock.*.toml"
+_NAMED = frozenset({*_DECLARING, *LOCK_FILES})
+_PATTERNS = (*_REQUIREMENT_FILES, _NAMED_LOCKS)
 _HAND_WRITTEN = 1024 * 1024
 """Bytes; what is larger is no hand-written list of dependencies."""
 _LOCKED = 64 * 1024 * 1024
@@ -38,14 +43,19 @@ class Dependencies(NamedTuple):
 
 def requirement_files(root: Path) -> Iterator[Path]:
     """The files of a project that list requirements for pip or conda."""
-    for folder, pattern in ((root, "*requirements*.txt"), (root / REQUIREMENTS, "*.txt"), (root, "environment*.y*ml")):
-        yield from sorted(folder.glob(pattern))
+    for pattern in _REQUIREMENT_FILES:
+        yield from sorted(root.glob(pattern))
+
+
+def may_say_dependencies(file: Path) -> bool:
+    """Whether a file's name is one of those by which `dependency_files` finds its files."""
+    return file.name in _NAMED or any(file.match(pattern) for pattern in _PATTERNS)
 
 
 def lock_files(root: Path) -> Iterator[Path]:
     """The lock files that a project has or may come to have."""
     yield from (root / name for name in LOCK_FILES)
-    yield from sorted(root.glob("pylock.*.toml"))
+    yield from sorted(root.glob(_NAMED_LOCKS))
 
 
 def dependency_files(root: Path) -> Iterator[Dependencies]:
@@ -54,7 +64,7 @@ def dependency_files(root: Path) -> Iterator[Dependencies]:
 
     What cannot be read, or is too large to be what its name says, is left out: it may be another tool's.
     """
-    for file in (root / "pyproject.toml", root / "setup.cfg", root / "setup.py", *requirement_files(root)):
+    for file in (*(root / name for name in _DECLARING), *requirement_files(root)):
         data = _content(file, _HAND_WRITTEN)
         if data is not None:
             yield Dependencies(file, data)
