@@ -121,6 +121,10 @@ NAMES: dict[str, tuple[str, tuple[str, ...]]] = {
     "a path that is joined": ('os.path.join("conf", "a.toml")', ("a.toml", "conf/a.toml")),
     "a text with a gap": ('f"conf/{name}.yaml"', ()),
     "something else": ('open("a.yaml.txt", a.yaml)', ()),
+    "no name of a file": (
+        'open("a\0.yaml"); open(Path("b\0") / "c.yaml"); import hydra; config_path="d\0"',
+        ("c.yaml", "*.sh"),
+    ),
     "Hydra": ('import hydra\n@hydra.main(config_path="conf", config_name="a")', ("*.sh", "conf/")),
     "Hydra without a path": ('import hydra\n@hydra.main(version_base=None, config_name="a")', ("*.sh", "./")),
 }
@@ -135,6 +139,15 @@ def test_files_are_looked_for_in_the_folders_up_to_the_root_and_nowhere_else(tmp
     code = tmp_path / "tools" / "train.py"
     found = places(tmp_path, [(code, ["a.yaml", "../b.yaml", "../../c.yaml", "/etc/d.yaml"])])
     assert found == [str(tmp_path / name) for name in ("tools/a.yaml", "a.yaml", "b.yaml")]
+
+
+def test_a_folder_that_holds_data_as_well_is_not_searched_to_the_end(tmp_path: Path) -> None:
+    write(tmp_path, {"conf/a.yaml": "a: 1", "data/b.yaml": "b: 1", "train.py": ""})
+    code = tmp_path / "train.py"
+    assert {str(tmp_path / name) for name in ("conf/a.yaml", "data/b.yaml")} < set(places(tmp_path, [(code, ["./"])]))
+    for number in range(10_000):
+        (tmp_path / "data" / str(number)).touch()
+    assert places(tmp_path, [(code, ["./"])]) == [str(tmp_path), str(tmp_path / "conf/a.yaml")]
 
 
 LAUNCHED = """

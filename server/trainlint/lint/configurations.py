@@ -14,6 +14,8 @@ _FOLDERS_OF_LAUNCHERS = ("scripts", "script", "launch", "jobs", "slurm", "bin")
 """Where projects keep the scripts that start their programs, beside the programs or above them."""
 _MOST_IN_FOLDER = 300
 """Configuration files below one folder of files that name one another."""
+_MOST_LOOKED_AT = 10_000
+"""Files and folders below a folder of files that name one another; where there are more, they are data."""
 _DEEPEST_FOLDER = 6
 """Levels below a folder of files that name one another."""
 
@@ -79,8 +81,11 @@ def _folders_up_to(root: str, folder: str) -> Iterator[str]:
 def _below(top: str) -> Iterator[str]:
     """A folder and the configuration files below it, in an order that does not change."""
     yield top
-    count = 0
+    count = looked_at = 0
     for folder, folders, files in os.walk(top):
+        looked_at += len(folders) + len(files)
+        if looked_at > _MOST_LOOKED_AT:
+            return
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         if folder.count(os.sep) - top.count(os.sep) >= _DEEPEST_FOLDER:
             folders.clear()

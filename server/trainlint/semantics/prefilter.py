@@ -49,12 +49,12 @@ _FIRST_WORD = re.compile(rb"[\s\\(]*(\*|%s+)" % _WORD)
 _GAPS = re.compile(rb"[\s\\]+")
 _COMMENT = re.compile(rb"#[^\r\n]*")
 _ENDS_FILE_NAME = re.compile(rb"\.(?:yaml|yml|json|toml)[\"']")
-_STARTS_FILE_NAME = re.compile(rb"[\"']([^\"'{}\\\r\n]+)\Z")
-_FOLDER_BEFORE = re.compile(rb"[\"']([^\"'{}\\\r\n]+)[\"']\)?[ \t]*[,/][ \t]*\Z")
+_STARTS_FILE_NAME = re.compile(rb"[\"']([^\"'{}\\\r\n\0]+)\Z")
+_FOLDER_BEFORE = re.compile(rb"[\"']([^\"'{}\\\r\n\0]+)[\"']\)?[ \t]*[,/][ \t]*\Z")
 """The folder of `Path("configs") / "train.yaml"` and of `os.path.join("configs", "train.yaml")`."""
 _LONGEST_FILE_NAME = 200
 _TAKES_OPTIONS = re.compile(rb"\b(?:add_argument|HfArgumentParser|TrlParser|tyro|simple_parsing|hydra|from_cli)\b")
-_HYDRA_ARGUMENT = re.compile(rb"config_(path|name)[ \t]*=[ \t]*[\"']([^\"'\\\r\n]*)[\"']")
+_HYDRA_ARGUMENT = re.compile(rb"config_(path|name)[ \t]*=[ \t]*[\"']([^\"'\\\r\n\0]*)[\"']")
 _MOST_CONFIGURATIONS = 100
 """Names of configuration files in one file; one with more tests them, or writes them."""
 
