@@ -9,6 +9,7 @@ from trainlint.lint.rule import Rule, invalid, quote, valid
 from trainlint.probe.evidence import Evidence
 from trainlint.probe.judges import judge_condition
 from trainlint.probe.verdict import Verdict
+from trainlint.semantics import object_types
 from trainlint.semantics.project import Call, Project, StepLoop
 from trainlint.semantics.values import Const, Object, Value
 from trainlint.semantics.vocabulary import GuardKind
@@ -21,7 +22,6 @@ RECORDING = {
     "torch.autograd.profiler.emit_itt": "marks every operation for an external profiler",
 }
 TRAINER = "pytorch_lightning.Trainer"
-PROFILER = "pytorch_lightning.Profiler"
 ADVANCED = ("advanced", "AdvancedProfiler")
 """How Lightning calls the profiler that watches every call of Python code. Its others time the hooks alone, or, like
 `"pytorch"`, have a schedule of their own."""
@@ -455,7 +455,7 @@ class ProfilerLeftOn(Rule):
 
 def _is_advanced(profiler: Value | None) -> bool:
     """Whether a profiler of Lightning, given by name or as an object, is the one that watches all calls."""
-    if isinstance(profiler, Object) and profiler.type == PROFILER:
+    if isinstance(profiler, Object) and profiler.type == object_types.LIGHTNING_PROFILER:
         return profiler.origin.rpartition(".")[2] in ADVANCED
     return isinstance(profiler, Const) and profiler.value in ADVANCED
 

@@ -11,10 +11,9 @@ from trainlint.probe.verdict import Verdict
 from trainlint.semantics.project import Call, DatasetKind, Project, Trainer
 from trainlint.semantics.values import Instance, Reference, options
 from trainlint.semantics.vocabulary import Confidence, GuardKind, Known
+from trainlint_rules.data.worker_count import HALF_THE_CORES, raise_setting
 
 ARGUMENT = "dataloader_num_workers"
-HALF_THE_CORES = "min(8, (os.cpu_count() or 2) // 2)"
-"""Half of the cores (article 000), at most 8 per GPU (article 003), never above the core count (article 001)."""
 
 SUPERVISED = frozenset({"TrainingArguments", "Seq2SeqTrainingArguments", "SFTConfig"})
 """Settings of trainers whose steps wait for a data set; those of reinforcement learning wait for what they generate."""
@@ -530,8 +529,7 @@ class HfLoaderNoWorkers(Rule):
             return None
         setting = settings.arguments.setting(ARGUMENT)
         if setting is not None:
-            place = f"in {setting.file}" if setting.file else "by default"
-            return Fix(Applicability.DISPLAY, f"Set {setting.name} to half of the cores {place}, and at most 8 per GPU")
+            return raise_setting(setting)
         message = f"Pass {ARGUMENT}={HALF_THE_CORES}"
         if settings.arguments.spread:
             return Fix(Applicability.DISPLAY, message)

@@ -10,13 +10,11 @@ from trainlint.probe.judges import judge_data_wait
 from trainlint.probe.verdict import Verdict
 from trainlint.semantics.project import DatasetKind, Loader, Project
 from trainlint.semantics.vocabulary import Confidence, GuardKind, Known, Place
+from trainlint_rules.data.worker_count import HALF_THE_CORES, raise_setting
 
 TORCH_LOADER = "torch.utils.data.DataLoader"
 POSITION = 5
 """Of `num_workers` among DataLoader's parameters."""
-
-HALF_THE_CORES = "min(8, (os.cpu_count() or 2) // 2)"
-"""Half of the cores (article 000), at most 8 per GPU (article 003), never above the core count (article 001)."""
 
 
 class LoaderNoWorkers(Rule):
@@ -513,8 +511,7 @@ class LoaderNoWorkers(Rule):
             return None
         setting = loader.arguments.setting("num_workers")
         if setting is not None:
-            place = f"in {setting.file}" if setting.file else "by default"
-            return Fix(Applicability.DISPLAY, f"Set {setting.name} to half of the cores {place}, and at most 8 per GPU")
+            return raise_setting(setting)
         message = f"Pass num_workers={HALF_THE_CORES}"
         if loader.arguments.spread or loader.dataset_kind is DatasetKind.ITERABLE:
             return Fix(Applicability.DISPLAY, message)

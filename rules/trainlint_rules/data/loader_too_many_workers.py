@@ -11,7 +11,8 @@ from trainlint.probe.verdict import Status, Verdict
 from trainlint.semantics.project import Loader, Project
 from trainlint.semantics.values import Const, Option
 from trainlint.semantics.vocabulary import Confidence, GuardKind
-from trainlint_rules.data.loader_no_workers import HALF_THE_CORES, POSITION, TORCH_LOADER
+from trainlint_rules.data.loader_no_workers import POSITION, TORCH_LOADER
+from trainlint_rules.data.worker_count import HALF_THE_CORES
 
 MOST_WORKERS = 128
 """Workers of one loader. The advice is 4 to 8 for each GPU (article 003), so 64 for a process that feeds eight of them;
