@@ -249,3 +249,11 @@ def test_what_is_excluded_can_be_left_out_though_it_is_named(
     assert done.returncode == bool(linted)
     named = program(*paths, "--output-format", "concise").stdout
     assert len(named.splitlines()) >= len(linted) + (paths != ["."])
+
+
+def test_an_empty_selection_is_a_mistake_and_an_empty_list_of_exceptions_none(program: Program) -> None:
+    program.write({"train.py": CLEAN})
+    done = program("train.py", "--select", "")
+    assert done.returncode == 2
+    assert "argument --select: expected at least one name, got none" in done.stderr
+    assert program("train.py", "--ignore", "").returncode == 0

@@ -175,6 +175,41 @@ class CudaInWorker(Rule):
             """,
             because="at the start of each worker",
         ),
+        invalid(
+            """
+            import torch
+            from torch.utils.data import DataLoader, Dataset
+
+
+            class Signals(Dataset):
+                def __init__(self, signals):
+                    self.signals = signals
+
+                def __len__(self):
+                    return len(self.signals)
+
+                def __getitem__(self, index):
+                    return self.signals[index].cuda()  # expect: TL109
+
+
+            def main():
+                model = torch.nn.Linear(8, 1).cuda()
+                optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                training = DataLoader(Signals(torch.randn(64, 8)), batch_size=8, num_workers=4)
+                validation = DataLoader(Signals(torch.randn(64, 8)), batch_size=8)
+                for batch in training:
+                    optimizer.zero_grad()
+                    model(batch).mean().backward()
+                    optimizer.step()
+                with torch.no_grad():
+                    for batch in validation:
+                        model(batch)
+
+
+            main()
+            """,
+            because="one of two loaders has workers",
+        ),
         valid(
             """
             import torch

@@ -565,7 +565,7 @@ class FindUnusedParameters(Rule):
             subject,
             f"{quote(subject.text)} makes DDP walk the autograd graph for unused parameters at every step"
             f"{arguments.told_by(keyword)}",
-            help="Drop find_unused_parameters=True, or pass static_graph=True where the same ones go unused each time",
+            help=_help(subject),
             confidence=min(confidence, arguments.certainty(keyword)),
         )
 
@@ -573,9 +573,8 @@ class FindUnusedParameters(Rule):
         subject = finding.subject
         assert isinstance(subject, Wrapping | Call)
         if isinstance(subject, Call) and subject.name in TRAINERS:
-            strategy = STRATEGY_NAMES[str(subject.arguments.constant("strategy"))]
-            recipe = SetArgument(subject.site, "strategy", f'"{strategy}"')
-            return Fix(Applicability.UNSAFE, f'Use strategy="{strategy}"', (recipe,))
+            recipe = SetArgument(subject.site, "strategy", f'"{_strategy_without(subject)}"')
+            return Fix(Applicability.UNSAFE, _help(subject), (recipe,))
         keyword = _keyword(subject)
         setting = subject.arguments.setting(keyword)
         if setting is not None:
@@ -593,6 +592,18 @@ class FindUnusedParameters(Rule):
             return judge_condition(evidence, loop, None, unmeasured=unmeasured)
         figure = Measurement("unused parameters", max(counts), "parameters", Source.AGENT, 1)
         return judge_condition(evidence, loop, max(counts) == 0, (figure,), unmeasured="")
+
+
+def _help(subject: Wrapping | Call) -> str:
+    if isinstance(subject, Call) and subject.name in TRAINERS:
+        return f'Use strategy="{_strategy_without(subject)}"'
+    if isinstance(subject, Call) and subject.name in TRAINING_ARGUMENTS:
+        return f"Drop {_keyword(subject)}=True"
+    return "Drop find_unused_parameters=True, or pass static_graph=True where the same ones go unused each time"
+
+
+def _strategy_without(trainer: Call) -> str:
+    return STRATEGY_NAMES[str(trainer.arguments.constant("strategy"))]
 
 
 def _keyword(subject: Wrapping | Call) -> str:

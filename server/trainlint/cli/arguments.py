@@ -127,6 +127,21 @@ class CommaSeparated(argparse.Action):
         setattr(namespace, self.dest, earlier + [word for word in words if word])
 
 
+class SomeCommaSeparated(CommaSeparated):
+    """The same, of one name at least: an empty variable of a shell script must not switch all rules off unseen."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[object] | None,
+        option_string: str | None = None,
+    ) -> None:
+        super().__call__(parser, namespace, values, option_string)
+        if not getattr(namespace, self.dest):
+            raise argparse.ArgumentError(self, "expected at least one name, got none")
+
+
 def positive(text: str) -> int:
     """A whole number from 1."""
     try:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from trainlint.cli.arguments import (
     CommaSeparated,
+    SomeCommaSeparated,
     VerbParser,
     add_colour,
     add_configuration,
@@ -192,7 +193,7 @@ def parser() -> VerbParser:
 
 def _add_selection(group: argparse._ArgumentGroup) -> None:
     rules = "codes, code prefixes, rule names or ALL, separated by commas"
-    group.add_argument("--select", action=CommaSeparated, metavar="RULES", help=f"run only these: {rules}")
+    group.add_argument("--select", action=SomeCommaSeparated, metavar="RULES", help=f"run only these: {rules}")
     group.add_argument("--extend-select", action=CommaSeparated, metavar="RULES", help="run these as well")
     group.add_argument("--ignore", action=CommaSeparated, metavar="RULES", help="do not run these")
     group.add_argument("--min-confidence", choices=CONFIDENCES, help="show this confidence and above (default: medium)")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -649,4 +649,8 @@ class Run:
             where.calls,
             where.root.role,
         )
+        held = self.pending.get(identity)
+        if held is not None and held[2].root.workers is Known.YES:
+            # Another loader, without workers, takes nothing from what those of the first one run.
+            where = replace(where, root=held[2].root)
         self.pending[identity] = (make, fields, where)
