@@ -330,6 +330,7 @@ BROKEN = {
         b"a0: &a0 [1]\n"
         + b"".join(b"a%d: &a%d [%s]\n" % (n, n, b", ".join([b"*a%d" % (n - 1)] * 9)) for n in range(1, 9)),
     ),
+    "a number too long to be written out": ("a.yaml", b"a: 0x" + b"f" * 6000),
     "a truth value that is none": ("a.yaml", b"a: !!bool x"),
     "no number at all": ("a.yaml", b"a: !!int ''"),
     "a key of TOML with many dots": ("a.toml", b"a" + b".a" * 45_000 + b" = 1"),

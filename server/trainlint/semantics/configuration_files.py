@@ -31,6 +31,8 @@ DEEPEST = 60
 """Nesting beyond which a file is not read: parsers recurse, some of them in C."""
 MOST_VALUES = 20_000
 """Values in one file, with those counted again that aliases repeat."""
+MOST_BITS = 1024
+"""Of a number, above what any setting holds: Python refuses to write out numbers of more than 4300 digits."""
 _PASSED = r"(?<![\w-])--?([A-Za-z_][\w-]*)|(?<![\w./$-])\+{0,2}(?:\w+\.)*([A-Za-z_]\w*)="
 """`--num-workers 4`, `-j 4`, `-j4`, or `data.workers=4` as Hydra has it. Compiled where it is asked, since
 most runs read no file."""
@@ -164,13 +166,14 @@ def _parse_yaml(text: str) -> object:
 
 
 def _is_plain(found: object) -> bool:
-    """Whether a document holds few enough values, none of which holds itself."""
+    """Whether a document holds few enough values, none of which holds itself or is a number that Python will not
+    write out."""
     left = MOST_VALUES
     waiting: list[tuple[object, int]] = [(found, 0)]
     while waiting:
         one, depth = waiting.pop()
         left -= 1
-        if left < 0 or depth > DEEPEST:
+        if left < 0 or depth > DEEPEST or (isinstance(one, int) and one.bit_length() > MOST_BITS):
             return False
         below = one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
         waiting += [(each, depth + 1) for each in below]
