@@ -15,6 +15,8 @@ from trainlint.probe.thresholds import Threshold
 
 @dataclass(frozen=True)
 class Symptom:
+    """One section of the page."""
+
     title: str
     looks: str
     """What is seen from outside: in nvidia-smi, in top, in the log."""

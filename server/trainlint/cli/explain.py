@@ -69,8 +69,11 @@ def main(arguments: Sequence[str]) -> int:
 
 
 class Place(NamedTuple):
+    """A row of a file, as users see it."""
+
     path: Path
     cell: int | None
+    """Of a notebook; None in any other file."""
     row: int
 
 

@@ -9,6 +9,8 @@ MANY = 1_000_000
 
 
 class Garbage:
+    """Tells when enough objects were made since the last collection for another one to be worth its time."""
+
     def __init__(self) -> None:
         self._kept = 0
 

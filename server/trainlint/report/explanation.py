@@ -187,11 +187,8 @@ class _Text:
 
     def _torch(self, rule: type[Rule]) -> str:
         admitted = self.explanation.torch
-        release = ".".join(map(str, admitted.newest or ()))
-        return (
-            f"the rule holds for torch {torch_range(rule)}, and the newest that the project admits is {release} "
-            f"({admitted.said_by})"
-        )
+        newest = f"the newest that the project admits is {told(admitted.newest)} ({admitted.said_by})"
+        return f"the rule holds for torch {torch_range(rule)}, and {newest}"
 
     def _why_not_found(self, rule: type[Rule]) -> Iterator[str]:
         """Why a rule has nothing to say about the row."""

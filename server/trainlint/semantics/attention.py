@@ -72,6 +72,8 @@ Variables = dict[str, Held | None]
 
 
 class _Walk:
+    """Goes through the body of one function, and notes the attentions in it and what else is done with their parts."""
+
     def __init__(self, is_softmax: Callable[[code.Call], bool]) -> None:
         self.is_softmax = is_softmax
         self.found: dict[int, Attention] = {}

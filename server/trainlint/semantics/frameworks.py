@@ -240,6 +240,7 @@ def take_loader(frame: Frame, value: Value, framework: Framework, *, training: b
 
 
 def prepare(frame: Frame, given: Given, framework: Framework) -> Value:
+    """What a framework gives back for all that it is handed in one call: one value, or as many as it was handed."""
     values = [prepared(frame, value, framework) for value in given.positional]
     if not values:
         return UNKNOWN

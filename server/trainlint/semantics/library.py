@@ -867,17 +867,8 @@ VIEWS = frozenset(
 """Functions and methods of tensors that give the device nothing to compute, since they return a view or a fact."""
 RETURNING_SEVERAL = frozenset(
     {
-        *(
-            "split",
-            "chunk",
-            "unbind",
-            "tensor_split",
-            "hsplit",
-            "vsplit",
-            "dsplit",
-            "split_with_sizes",
-            "broadcast_tensors",
-        ),
+        *("split", "chunk", "unbind", "tensor_split", "hsplit", "vsplit", "dsplit", "split_with_sizes"),
+        "broadcast_tensors",
         *("max", "min", "median", "mode", "topk", "sort", "kthvalue", "aminmax", "cummax", "cummin", "meshgrid", "svd"),
         *("nonzero", "unique", "unique_consecutive", "where", "frexp", "lstm", "gru"),
     }
@@ -993,37 +984,22 @@ CUDA_TENSOR = re.compile(r"^torch\.cuda\.(Float|Long|Int|Half|Double|Bool|Byte|S
 
 OF_TENSORS = (ONLY_TENSORS | VIEWS | BOOLEAN_RESULTS | KEEPING_TYPE | REDUCTIONS | NOT_DIFFERENTIABLE) | frozenset(
     {
+        *("float", "half", "double", "bfloat16", "exp", "log", "sqrt", "square", "pow", "abs", "neg", "sigmoid"),
+        *("tanh", "relu", "log_softmax", "clamp", "clip", "matmul", "mm", "bmm", "mul", "add", "sub", "div"),
         *(
-            "float",
-            "half",
-            "double",
-            "bfloat16",
-            "exp",
-            "log",
-            "sqrt",
-            "square",
-            "pow",
-            "abs",
-            "neg",
-            "sigmoid",
-            "tanh",
-        ),
-        *(
-            "relu",
-            "softmax",
-            "log_softmax",
-            "clamp",
-            "clip",
-            "matmul",
-            "mm",
-            "bmm",
-            "mul",
-            "add",
-            "sub",
-            "div",
             "masked_fill",
+            "gather",
+            "scatter",
+            "index_select",
+            "clone",
+            "repeat",
+            "cumsum",
+            "roll",
+            "flip",
+            "std",
+            "var",
+            "norm",
         ),
-        *("gather", "scatter", "index_select", "clone", "repeat", "cumsum", "roll", "flip", "std", "var", "norm"),
     }
 )
 """Methods that a tensor has, and no list, tuple or dictionary of tensors."""

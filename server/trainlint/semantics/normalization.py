@@ -196,6 +196,7 @@ def _assigned(bodies: list[tuple[str, code.Block]], name: str) -> int:
 
 
 def first_parameter(define: code.Define) -> str:
+    """What a method calls the object that it belongs to; empty where it takes no parameters."""
     return define.parameters[0].name if define.parameters else ""
 
 

@@ -22,6 +22,7 @@ def processes_that_fit(wanted: int, growth: float) -> int:
 
 
 def resident_bytes() -> int | None:
+    """The memory that this process takes now; None where the system does not tell."""
     with suppress(OSError, ValueError, IndexError):
         return int(OWN.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     return None
