@@ -136,6 +136,7 @@ USAGE_MISTAKES = [
     ),
     pytest.param(["explain"], "CODE|NAME", id="explain without a rule"),
     pytest.param(["explain", "TL21"], "there is no rule `TL21`", id="explain an unknown rule"),
+    pytest.param(["explain", "train.py:18-20"], "write a place as PATH:ROW", id="explain no single row"),
     pytest.param(["config", "gone"], "gone: no such file or folder", id="settings of a missing path"),
     pytest.param(["clean", "gone"], "gone: no such file or folder", id="caches of a missing path"),
     pytest.param(["version", "now"], "unexpected argument `now`", id="argument too much"),

@@ -65,7 +65,7 @@ RUNS = {
     "an environment without torch": Case(
         (*PYTHON, "-S", "job.py"),
         JOB_FAILED,
-        ("the job failed with status 1 before it was seen to load torch",),
+        ("the job failed with status 1 before it was seen to load torch", "--python PATH"),
         {"job.py": "import torch"},
     ),
     "a script that fails at once": Case(

@@ -157,6 +157,8 @@ def _rule(registry: Registry, code_or_name: str) -> type[Rule]:
         return rule
     nearest = registry.nearest(code_or_name)
     hint = f"did you mean `{nearest}`?" if nearest else "`trainlint rules` lists all."
+    if ":" in code_or_name:
+        hint = "write a place as PATH:ROW, such as train.py:41"
     raise Failure(f"there is no rule `{code_or_name}`; {hint}")
 
 

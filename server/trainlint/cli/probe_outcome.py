@@ -19,6 +19,9 @@ INTERRUPTED = 128 + signal.SIGINT
 NO_TORCH = "no process of the job loaded torch in Python 3.9 or newer; name the training environment by --python"
 
 
+OTHER_INTERPRETER = "if its environment has no PyTorch, name the interpreter of one that has: --python PATH"
+
+
 def outcome_of(result: ProbeResult, read: Recording) -> tuple[int, list[str]]:
     """The status that a recording gives, 0 where enough was measured, and what is to be said of it."""
     reason = _why_nothing(result, read)
@@ -37,7 +40,8 @@ def _failure(result: ProbeResult, read: Recording, end: JobEnd) -> str:
     else:
         how = f"the job failed with {f'signal {end.signal}' if end.signal else f'status {end.exit_code}'}"
     if not read.processes:
-        return f"{how} before it was seen to load torch"
+        advice = "" if end.signal else f"; {OTHER_INTERPRETER}"
+        return f"{how} before it was seen to load torch{advice}"
     return f"{how} after {result.steps.measured} of {counted(read.manifest.options.steps, 'step')}"
 
 
