@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from trainlint.semantics import code, naming, object_types
 from trainlint.semantics.arguments import Given
@@ -48,14 +49,22 @@ _HOOKS = frozenset({"object_hook", "object_pairs_hook", "cls"})
 # ---------------------------------------------------------------------------------------------------------- paths
 
 
-def path_of(value: Value | None) -> tuple[str, bool] | None:
-    """The path that a value names, with whether it is the same in every run; None where it names none."""
+class NamedPath(NamedTuple):
+    """A path that the program names."""
+
+    text: str
+    fixed: bool
+    """Whether it is the same in every run."""
+
+
+def path_of(value: Value | None) -> NamedPath | None:
+    """The path that a value names; None where it names none."""
     if isinstance(value, Const) and isinstance(value.value, str):
-        return value.value, True
+        return NamedPath(value.value, True)
     if isinstance(value, Option) and isinstance(value.default, str):
-        return value.default, value.fixed
+        return NamedPath(value.default, value.fixed)
     if isinstance(value, Object) and value.type in (object_types.PATH, object_types.FILE):
-        return value.origin, value.proved
+        return NamedPath(value.origin, value.proved)
     return None
 
 
@@ -67,8 +76,8 @@ def joined(frame: Frame, values: list[Value]) -> Value:
     known = [path for path in paths if path is not None]
     if len(known) < len(paths):
         return OBJECT
-    text = os.path.join(*(text for text, _ in known))  # noqa: PTH118
-    return Object(object_types.PATH, origin=text, proved=all(fixed for _, fixed in known))
+    text = os.path.join(*(path.text for path in known))  # noqa: PTH118
+    return Object(object_types.PATH, origin=text, proved=all(path.fixed for path in known))
 
 
 def path_method(frame: Frame, receiver: Object, name: str, given: Given, node: code.Call | None) -> Value:
@@ -96,20 +105,20 @@ def parent_of(value: Value) -> Value:
     found = path_of(value)
     if found is None:
         return OBJECT
-    return Object(object_types.PATH, origin=os.path.dirname(found[0]), proved=found[1])  # noqa: PTH120
+    return Object(object_types.PATH, origin=os.path.dirname(found.text), proved=found.fixed)  # noqa: PTH120
 
 
 def opened(frame: Frame, value: Value | None, mode: Value | None = None) -> Value:
     """`open(path)`: a configuration file of the project, where it is one. What the program writes itself is none."""
     found = path_of(value)
-    path = None if found is None else frame.run.configurations.find(found[0], frame.run.entry.path)
+    path = None if found is None else frame.run.configurations.find(found.text, frame.run.entry.path)
     if found is None or path is None:
         return OBJECT
     if mode is not None and not (isinstance(mode, Const) and mode.value in _READING):
         frame.run.effects += 1
         frame.run.overwritten.add(path)
         return OBJECT
-    return Object(object_types.FILE, origin=found[0], proved=found[1])
+    return Object(object_types.FILE, origin=found.text, proved=found.fixed)
 
 
 # --------------------------------------------------------------------------------------------------------- content
@@ -133,11 +142,11 @@ def loaded_by_path(frame: Frame, given: Given, node: code.Call | None) -> Value:
 def content(frame: Frame, value: Value | None) -> Value | None:
     """What stands in the file that a value names or has opened; None where that is not known."""
     found = path_of(value)
-    path = None if found is None else frame.run.configurations.find(found[0], frame.run.entry.path)
+    path = None if found is None else frame.run.configurations.find(found.text, frame.run.entry.path)
     if found is None or path is None or path in frame.run.overwritten:
         return None
     read = frame.run.configurations.read(path)
-    reader = _Reader(path.name, found[1], read, frame.run.configurations.passed)
+    reader = _Reader(path.name, found.fixed, read, frame.run.configurations.passed)
     return reader.value("", read) if isinstance(read, dict | list) else None
 
 
