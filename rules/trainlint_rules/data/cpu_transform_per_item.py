@@ -45,17 +45,17 @@ ONE_SIZE = frozenset(
     f"torchvision.datasets.{name}"
     for name in ("CIFAR10", "CIFAR100", "MNIST", "FashionMNIST", "KMNIST", "QMNIST", "EMNIST", "SVHN", "STL10", "USPS")
 )
-"""Data sets whose images all have one size."""
+"""Datasets whose images all have one size."""
 
 
 class CpuTransformPerItem(Rule):
     """Images are normalized, resized or augmented one by one on the CPU, which the GPU could do to whole batches.
 
     ## What it does
-    Reports pipelines of torchvision, albumentations or kornia through which a data set puts its images one by one, for
+    Reports pipelines of torchvision, albumentations or kornia through which a dataset puts its images one by one, for
     a loader that feeds training on the GPU, and names the transforms in them that could be computed for a batch: those
     that come once all images have one size, such as `ColorJitter` and `Normalize` after a crop. `Resize` is among them
-    where the data set's images have one size to begin with.
+    where the dataset's images have one size to begin with.
 
     ## Why it is slow
     The loader's workers have a few cores, and each image takes its time on one of them. The GPU does the same to a
@@ -95,7 +95,7 @@ class CpuTransformPerItem(Rule):
 
     ## How the probe confirms it
     By stack samples under the line that calls the pipeline, in the loader's workers or in the training thread, together
-    with the share of the step that waits for data. Of a data set of torchvision no line of the job does so: then a step
+    with the share of the step that waits for data. Of a dataset of torchvision no line of the job does so: then a step
     that does not wait for data clears it, and one that does leaves it open.
 
     ## References
@@ -137,7 +137,7 @@ class CpuTransformPerItem(Rule):
                 loss.backward()
                 optimizer.step()
             """,
-            because="what comes after the crop, in a data set of torchvision",
+            because="what comes after the crop, in a dataset of torchvision",
         ),
         invalid(
             """
@@ -174,7 +174,7 @@ class CpuTransformPerItem(Rule):
                 loss.backward()
                 optimizer.step()
             """,
-            because="where the data set's own code calls the pipeline",
+            because="where the dataset's own code calls the pipeline",
         ),
         invalid(
             """
@@ -214,7 +214,7 @@ class CpuTransformPerItem(Rule):
                 loss.backward()
                 optimizer.step()
             """,
-            because="pipeline and data set are in other files",
+            because="pipeline and dataset are in other files",
             others={
                 "pipelines.py": """
                 from torchvision import transforms as T
@@ -473,7 +473,7 @@ class CpuTransformPerItem(Rule):
     def judge(self, finding: Finding, evidence: Evidence) -> Verdict:
         if any(line in evidence.stacks for line in evidence.lines(finding.site)):
             return judge_stacks(evidence, finding.site)
-        note = "no stack sample holds this line; what a data set of torchvision calls shows under none of the job's"
+        note = "no stack sample holds this line; what a dataset of torchvision calls shows under none of the job's"
         loader = evidence.loader_at(related.site for related in finding.related)
         if loader is None or loader.data_wait_share >= CONFIRMED_SHARE:
             return Verdict(Status.INCONCLUSIVE, note=note)

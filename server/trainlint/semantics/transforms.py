@@ -1,4 +1,4 @@
-"""Transforms of images: what a pipeline of them is made of, and which data sets put their items through it."""
+"""Transforms of images: what a pipeline of them is made of, and which datasets put their items through it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def make(frame: Frame, name: str, given: Given, node: code.Call | None, inner: V
 
 
 def compose(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
-    """A transform made of others, or of a function, which run once it is given to a data set."""
+    """A transform made of others, or of a function, which run once it is given to a dataset."""
     return make(frame, name, given, node, given.positional[0] if given.positional else UNKNOWN)
 
 
@@ -79,7 +79,7 @@ def apply(frame: Frame, transform: Object, given: Given, node: code.Call | None)
 
 
 def note_application(frame: Frame, transform: Object, node: code.Call) -> None:
-    """An item of a data set goes through a pipeline, each time that it is asked for."""
+    """An item of a dataset goes through a pipeline, each time that it is asked for."""
     where = frame.where
     root = where.root
     per_item = root.role is Role.SAMPLE and (bool(where.loops) or not root.whole_pass)
@@ -102,7 +102,7 @@ def _lets_pass(guard: Standing, path: str) -> bool:
 
 
 def given_to_dataset(frame: Frame, given: Given) -> Pipeline | None:
-    """The pipeline that a data set of a library is given for the images that a model may train on."""
+    """The pipeline that a dataset of a library is given for the images that a model may train on."""
     named_otherwise = given.keywords.get("train") == Const(False) or given.keywords.get("split") in _OTHER_SPLITS
     if named_otherwise or _evaluates(frame):
         return None
@@ -114,7 +114,7 @@ def given_to_dataset(frame: Frame, given: Given) -> Pipeline | None:
 
 
 _OTHER_SPLITS = tuple(Const(name) for name in ("val", "valid", "validation", "test"))
-"""What data sets of torchvision call the images that a model is not trained on."""
+"""What datasets of torchvision call the images that a model is not trained on."""
 
 
 def _evaluates(frame: Frame) -> bool:
@@ -128,7 +128,7 @@ def one_of(transform: Value) -> Value:
 
 
 def of_dataset(frame: Frame, dataset: Value) -> tuple[Transformation, ...]:
-    """The pipelines that a data set puts its items through, with the places at which the project's code does so."""
+    """The pipelines that a dataset puts its items through, with the places at which the project's code does so."""
     found: list[Transformation] = []
     for option in options(dataset):
         if isinstance(option, Instance):
