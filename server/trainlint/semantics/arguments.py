@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from trainlint.semantics import code, library
 from trainlint.semantics.project import Arguments
-from trainlint.semantics.values import Value
+from trainlint.semantics.values import UNKNOWN, Value
 
 
 @dataclass(slots=True)
@@ -31,6 +31,10 @@ class Given:
         if name in self.keywords:
             return self.keywords[name]
         return self.positional[position] if position < len(self.positional) else None
+
+    def first(self) -> Value:
+        """The first positional argument; UNKNOWN where the call passes none by position."""
+        return self.positional[0] if self.positional else UNKNOWN
 
     def all(self) -> list[Value]:
         """The values of all arguments, in the order of the call."""

@@ -122,7 +122,7 @@ def _extreme(frame: Frame, given: Given, node: code.Call | None) -> Value:
 
 
 def _rounded(given: Given) -> Value:
-    value = given.positional[0] if given.positional else UNKNOWN
+    value = given.first()
     return value if isinstance(value, Tensor) or (isinstance(value, Host) and value.ranks) else NUMBER
 
 
@@ -165,7 +165,7 @@ def _range(frame: Frame, given: Given, node: code.Call | None) -> Value:
 
 
 def _enumerate(frame: Frame, given: Given, node: code.Call | None) -> Value:
-    return Object(object_types.ENUMERATE, inner=given.positional[0] if given.positional else UNKNOWN)
+    return Object(object_types.ENUMERATE, inner=given.first())
 
 
 def _zip(frame: Frame, given: Given, node: code.Call | None) -> Value:
@@ -264,7 +264,7 @@ _BUILTINS: dict[str, packages.Call] = {
     "open": lambda frame, given, node: configurations.opened(frame, given.get("file", 0), given.get("mode", 1)),
     "any": _truth,
     "all": _truth,
-    "vars": lambda frame, given, node: given.positional[0] if given.positional else UNKNOWN,
+    "vars": lambda frame, given, node: given.first(),
     "exit": exit,
     "quit": exit,
 }

@@ -72,7 +72,7 @@ def table_method(frame: Frame, receiver: Table, name: str, given: Given, node: c
     if name == "keys":
         return Listing(STRING)
     if name in ("get", "pop", "setdefault"):
-        key = given.positional[0] if given.positional else UNKNOWN
+        key = given.first()
         if not isinstance(key, Const) or not isinstance(key.value, str):
             return whole
         if receiver.file and len(given.positional) > 1:
@@ -87,7 +87,7 @@ def _update_table(frame: Frame, receiver: Table, name: str, given: Given, node: 
     items = dict(receiver.items)
     rest = receiver.rest
     if name == "setdefault":
-        key = given.positional[0] if given.positional else UNKNOWN
+        key = given.first()
         if isinstance(key, Const) and isinstance(key.value, str) and len(given.positional) > 1:
             items.setdefault(key.value, given.positional[1])
     else:

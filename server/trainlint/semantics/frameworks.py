@@ -259,7 +259,7 @@ def accelerator_method(frame: Frame, receiver: Object, name: str, given: Given, 
         steps.mark_backward(frame, node)
         return NONE
     if name == "skip_first_batches":
-        return given.positional[0] if given.positional else UNKNOWN
+        return given.first()
     if name == "get_tracker":
         return Object(object_types.TRACKER, origin="accelerate.tracking.GeneralTracker")
     if name == "print":
@@ -270,7 +270,7 @@ def accelerator_method(frame: Frame, receiver: Object, name: str, given: Given, 
         return NONE
     records.note_collective(frame, f"accelerate.Accelerator.{name}", given, node)
     if name in ("gather", "gather_for_metrics", "reduce", "pad_across_processes"):
-        first = given.positional[0] if given.positional else UNKNOWN
+        first = given.first()
         return replace(first, keeps_graph=False) if isinstance(first, Tensor) else first
     if name in ("unwrap_model", "free_memory", "clip_grad_norm_"):
         return (

@@ -329,13 +329,9 @@ def _convert(frame: Frame, given: Given, node: code.Call | None) -> Value:
     return moved
 
 
-def _first(frame: Frame, given: Given, node: code.Call | None) -> Value:
-    return given.positional[0] if given.positional else UNKNOWN
-
-
 def _all_reduce(frame: Frame, given: Given, node: code.Call | None) -> Value:
     records.note_collective(frame, "ignite.distributed.all_reduce", given, node)
-    return _first(frame, given, node)
+    return given.first()
 
 
 def _barrier(frame: Frame, given: Given, node: code.Call | None) -> Value:
@@ -360,7 +356,7 @@ FUNCTIONS: Mapping[str, Callable[[Frame, Given, code.Call | None], Value]] = {
     "ignite.distributed.get_local_rank": lambda frame, given, node: Host("rank"),
     "ignite.distributed.get_world_size": lambda frame, given, node: Host("world-size"),
     "ignite.distributed.all_reduce": _all_reduce,
-    "ignite.distributed.all_gather": _first,
+    "ignite.distributed.all_gather": lambda frame, given, node: given.first(),
     "ignite.distributed.barrier": _barrier,
     "ignite.distributed.one_rank_only": lambda frame, given, node: Object(
         object_types.DECORATOR, origin="ignite.distributed.one_rank_only"

@@ -73,7 +73,7 @@ def fabric_method(frame: Frame, receiver: Object, name: str, given: Given, node:
         records.record_report(frame, ReportKind.TRACKER, f"lightning.Fabric.{name}", given, node, rank_aware=True)
         return NONE
     if name in ("all_reduce", "all_gather", "broadcast", "to_device"):
-        first = given.positional[0] if given.positional else UNKNOWN
+        first = given.first()
         place = frameworks.accelerator(frame)
         return replace(first, place=place, keeps_graph=False) if isinstance(first, Tensor) else first
     if name == "clip_gradients":
@@ -361,7 +361,7 @@ def module_method(
         return OBJECT
     if name == "all_gather":
         records.note_collective(frame, "pytorch_lightning.LightningModule.all_gather", given, node)
-        return given.positional[0] if given.positional else UNKNOWN
+        return given.first()
     return None
 
 

@@ -173,12 +173,12 @@ def make_dataset(frame: Frame, name: str, given: Given, node: code.Call | None) 
     for keyword in ("transform", "target_transform", "transforms"):
         _run_transforms(frame, given.keywords.get(keyword))
     if name in library.DATASET_WRAPPERS:
-        return Object(object_types.DATASET, origin=name, inner=given.positional[0] if given.positional else UNKNOWN)
+        return Object(object_types.DATASET, origin=name, inner=given.first())
     if name == "torch.utils.data.random_split":
         whole = Object(
             object_types.DATASET,
             origin="torch.utils.data.Subset",
-            inner=given.positional[0] if given.positional else UNKNOWN,
+            inner=given.first(),
         )
         return Listing(whole)
     return Object(

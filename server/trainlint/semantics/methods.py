@@ -175,7 +175,7 @@ def _scheduler(frame: Frame, receiver: Object, name: str, given: Given, node: co
 
 def _scaler(frame: Frame, receiver: Object, name: str, given: Given, node: code.Call | None) -> Value:
     if name == "scale":
-        loss = given.positional[0] if given.positional else UNKNOWN
+        loss = given.first()
         return replace(loss if isinstance(loss, Tensor) else naming.inferred_tensor(Place.UNKNOWN, True), scaled=True)
     if name in ("step", "unscale_", "get_scale"):
         records.record_call(frame, f"torch.amp.GradScaler.{name}", given, node, receiver)
@@ -394,7 +394,7 @@ def _environment(frame: Frame, receiver: Object, name: str, given: Given, node: 
     if name == "update" and node is not None and given.positional and isinstance(given.positional[0], Table):
         for key, value in given.positional[0].items:
             entry_facts.record_environment(frame, node, Const(key), value)
-    return expressions.item_at(frame, receiver, given.positional[0] if given.positional else UNKNOWN)
+    return expressions.item_at(frame, receiver, given.first())
 
 
 def _checkpoint(frame: Frame, receiver: Object, name: str, given: Given, node: code.Call | None) -> Value:

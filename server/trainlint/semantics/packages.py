@@ -255,7 +255,7 @@ def _no_grad(frame: Frame, given: Given, node: code.Call | None) -> Value:
 
 
 def _set_grad(frame: Frame, given: Given, node: code.Call | None) -> Value:
-    mode = given.positional[0] if given.positional else UNKNOWN
+    mode = given.first()
     result = (
         Object(object_types.NO_GRAD)
         if mode == Const(False)
@@ -314,7 +314,7 @@ def _partial(frame: Frame, given: Given, node: code.Call | None) -> Value:
 
 
 def _first_argument(frame: Frame, given: Given, node: code.Call | None) -> Value:
-    return given.positional[0] if given.positional else UNKNOWN
+    return given.first()
 
 
 def _compile(frame: Frame, given: Given, node: code.Call | None) -> Value:
@@ -375,7 +375,7 @@ def _world_size(frame: Frame, given: Given, node: code.Call | None) -> Value:
 
 
 def _environment_get(frame: Frame, given: Given, node: code.Call | None) -> Value:
-    key = given.positional[0] if given.positional else UNKNOWN
+    key = given.first()
     return expressions.item_at(frame, Object(object_types.ENVIRONMENT), key)
 
 

@@ -81,10 +81,6 @@ def _backward(frame: Frame, given: Given, node: code.Call | None) -> Value:
     return NONE
 
 
-def _first(frame: Frame, given: Given, node: code.Call | None) -> Value:
-    return given.positional[0] if given.positional else UNKNOWN
-
-
 def context_method(frame: Frame, receiver: Object, name: str, given: Given, node: code.Call | None) -> Value:
     """A method of `ray.train.get_context()`."""
     if name in ("get_world_rank", "get_local_rank", "get_node_rank"):
@@ -105,13 +101,13 @@ FUNCTIONS: Mapping[str, Callable[[Frame, Given, code.Call | None], Value]] = {
     "ray.train.ScalingConfig": _scaling,
     "ray.train.torch.prepare_model": _prepare_model,
     "ray.train.torch.prepare_data_loader": _prepare_loader,
-    "ray.train.torch.prepare_optimizer": _first,
+    "ray.train.torch.prepare_optimizer": lambda frame, given, node: given.first(),
     "ray.train.torch.backward": _backward,
     "ray.train.torch.get_device": lambda frame, given, node: DeviceValue(cuda=True, cpu=True, rank_local=True),
     "ray.train.report": _report,
     "ray.train.get_context": lambda frame, given, node: Object(object_types.RAY_CONTEXT),
     "ray.train.get_dataset_shard": lambda frame, given, node: Object(object_types.RAY_SHARD),
-    "ray.train.lightning.prepare_trainer": _first,
-    "ray.train.huggingface.transformers.prepare_trainer": _first,
+    "ray.train.lightning.prepare_trainer": lambda frame, given, node: given.first(),
+    "ray.train.huggingface.transformers.prepare_trainer": lambda frame, given, node: given.first(),
 }
 """Functions and classes of Ray Train, by canonical name."""

@@ -656,7 +656,7 @@ def _made_on_device(frame: Frame, name: str, given: Given, node: code.Call | Non
 
 def _factory(frame: Frame, name: str, last: str, given: Given, node: code.Call | None) -> Value:
     if last.endswith("_like"):
-        model = given.positional[0] if given.positional else UNKNOWN
+        model = given.first()
         place = model.place if isinstance(model, Tensor) else Place.UNKNOWN
         result = Tensor(
             place=place, created=place is Place.HOST, proved=model.proved if isinstance(model, Tensor) else True
@@ -669,7 +669,7 @@ def _factory(frame: Frame, name: str, last: str, given: Given, node: code.Call |
     ):
         result = replace(given.positional[0], keeps_graph=last == "Variable" and given.positional[0].keeps_graph)
     else:
-        origin = given.positional[0] if given.positional else UNKNOWN
+        origin = given.first()
         data = isinstance(origin, Listing)
         loader = origin.loader if isinstance(origin, Tensor) and last == "Variable" else None
         result = Tensor(

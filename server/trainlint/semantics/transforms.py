@@ -36,7 +36,7 @@ def make(frame: Frame, name: str, given: Given, node: code.Call | None, inner: V
 
 def compose(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
     """A transform made of others, or of a function, which run once it is given to a dataset."""
-    return make(frame, name, given, node, given.positional[0] if given.positional else UNKNOWN)
+    return make(frame, name, given, node, given.first())
 
 
 def make_of_library(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
