@@ -155,6 +155,32 @@ def test_a_value_on_the_host_is_the_reason(program: Program) -> None:
     assert "the tensor is on the CPU" in text
 
 
+CONFIGURED = """\
+import torch
+import yaml
+from torch.utils.data import DataLoader
+from torchvision import datasets, transforms
+
+config = yaml.safe_load(open("config.yaml"))
+images = datasets.MNIST("data", transform=transforms.ToTensor())
+loader = DataLoader(images, batch_size=64, num_workers=config["workers"])
+model = torch.nn.Linear(784, 10).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for batch, labels in loader:
+    model(batch.cuda().flatten(1)).mean().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("workers", "verdict"), [(0, "reported"), (4, "not found")])
+def test_what_a_configuration_file_says_is_told(workers: int, verdict: str, program: Program) -> None:
+    files = {"train.py": CONFIGURED, "config.yaml": f"workers: {workers}\n"}
+    text = explained(program, "train.py:8", "TL103", files=files)
+    assert f"TL103 loader-no-workers: {verdict}" in text
+    assert "what `num_workers` holds: not known" not in text
+    assert workers == 0 or "what `num_workers` holds: `4`" in text
+
+
 NOWHERE = {
     "a comment": ("train.py:20", "the row holds no code"),
     "an empty row": ("train.py:19", "the row holds no code"),

@@ -192,7 +192,9 @@ class _Explaining:
     def _look(self, rows: range) -> None:
         """Look at the row as the rules do."""
         paths = sorted({*self.run.context(self.root), self.path})
-        component = next((one for one in self.files.plan(paths).components if self.path in one), ())
+        plan = self.files.plan(paths)
+        parts = zip(plan.components, plan.named, strict=True)
+        component, named = next(((one, names) for one, names in parts if self.path in one), ((), ()))
         if not component or not rows:
             return
         extraction = Extraction(self.files, self.run.jobs)
@@ -203,7 +205,9 @@ class _Explaining:
         if self.path not in facts:
             return
         self.found.is_linked = True
-        component_here = Component(self.root, facts, options, self.governing.selection, [self.path])
+        contents = self.files.configurations(named).contents
+        selection = self.governing.selection
+        component_here = Component(self.root, facts, options, selection, [self.path], configurations=contents)
         looking = _Looking(component_here, self.path, rows[0], list(self._questioned()))
         looking.walk_all()
         self._place(looking)
