@@ -9,7 +9,7 @@ from trainlint.probe.evidence import Evidence
 from trainlint.probe.judges import CONFIRMED_SHARE, judge_share, judge_stacks
 from trainlint.probe.verdict import Source, Status, Verdict
 from trainlint.semantics.project import Loader, Project, Transformation
-from trainlint.semantics.vocabulary import GuardKind, Place
+from trainlint.semantics.vocabulary import GuardKind, Known, Place
 
 ON_THE_GPU = (
     "Do it to whole batches on the GPU: `torchvision.transforms.v2`, or `kornia.augmentation` to draw per image"
@@ -369,6 +369,34 @@ class CpuTransformPerItem(Rule):
         ),
         valid(
             """
+            import lightning as L
+            import torch
+            from torch import nn
+            from torch.utils.data import DataLoader
+            from torchvision import datasets, transforms
+
+
+            class Net(L.LightningModule):
+                def __init__(self):
+                    super().__init__()
+                    self.body = nn.Linear(784, 10)
+
+                def training_step(self, batch, batch_idx):
+                    images, labels = batch
+                    return nn.functional.cross_entropy(self.body(images.flatten(1)), labels)
+
+                def configure_optimizers(self):
+                    return torch.optim.AdamW(self.parameters())
+
+
+            transform = transforms.Compose([transforms.ToTensor(), transforms.Normalize((0.13,), (0.31,))])
+            loader = DataLoader(datasets.MNIST("data", transform=transform), batch_size=64, num_workers=2)
+            L.Trainer(max_epochs=3, accelerator="cpu").fit(Net(), loader)
+            """,
+            because="the Trainer is told to stay on the CPU",
+        ),
+        valid(
+            """
             import albumentations as A
             import cv2
             import torch
@@ -485,7 +513,8 @@ class CpuTransformPerItem(Rule):
 def _feeds_gpu(loader: Loader) -> bool:
     meant = not loader.context.under(GuardKind.DEBUG, GuardKind.NOT_DEVICE)
     moved = any(one.target is Place.DEVICE and one.may_be_cuda and one.device_is_known for one in loader.transfers)
-    return meant and (moved or loader.prepared_by is not None) and loader.item_place is not Place.DEVICE
+    by_framework = loader.prepared_by is not None and loader.feeds_cuda is Known.YES
+    return meant and (moved or by_framework) and loader.item_place is not Place.DEVICE
 
 
 def _could_move(loader: Loader, transformation: Transformation) -> list[str]:
