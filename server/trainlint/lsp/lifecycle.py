@@ -17,27 +17,19 @@ from trainlint.lsp.documents import Units
 from trainlint.lsp.server import Server, Unanswered, answered
 from trainlint.lsp.settings import SECTION, Start
 from trainlint.lsp.watching import watch
+from trainlint.semantics.configuration_files import LAUNCHERS, SUFFIXES
 
 _LOG = logging.getLogger(__name__)
 _WATCHED = (
     "**/*.py",
     "**/*.ipynb",
-    "**/trainlint.toml",
-    "**/pyproject.toml",
     "**/*requirements*.txt",
     "**/requirements/*.txt",
     "**/setup.cfg",
-    "**/environment*.yml",
-    "**/environment*.yaml",
     "**/*.lock",
-    "**/pylock*.toml",
     "**/.gitignore",
     "**/.git/HEAD",
-    "**/*.yaml",
-    "**/*.yml",
-    "**/*.json",
-    "**/*.toml",
-    "**/*.sh",
+    *(f"**/*{suffix}" for suffix in (*SUFFIXES, *LAUNCHERS)),
 )
 """Files whose changes on disk may change what is found. One pattern each, since not every client knows patterns within
 braces."""
