@@ -44,9 +44,8 @@ SYMPTOMS = (
             "same: it says nothing about work."
         ),
         prints=(
-            "`Bottleneck:` data. `data wait` is a large part of the step; the loader's line says `queue found empty`, "
-            "and `loader alone` takes longer for a batch than the step does. The dearest lines are those of the "
-            "dataset."
+            "`Bottleneck:` data. `data wait` is a large part of the step, and the loader's line says `queue found "
+            "empty`. The dearest lines are those of the dataset."
         ),
         means=(
             "The step waits for its data. Supply data before anything else is tuned: workers first, then less work "
