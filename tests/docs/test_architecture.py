@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -96,3 +97,9 @@ for name in sys.argv[1:]:
 def test_modules_that_ask_each_other_can_be_imported_in_any_order() -> None:
     names = [f"trainlint.semantics.{path.stem}" for path in sorted((SERVER / "semantics").glob("*.py"))]
     subprocess.run([sys.executable, "-c", IMPORT_EACH_FIRST, *names], check=True)
+
+
+def test_modules_of_tests_have_names_of_their_own() -> None:
+    # pytest takes the second one of a name for the first, and only a run of all folders shows it.
+    names = Counter(path.name for path in (REPOSITORY / "tests").rglob("test_*.py"))
+    assert [name for name, count in names.items() if count > 1] == []
