@@ -331,6 +331,12 @@ def test_what_is_missing_of_a_file_is_extracted_again(project: Path, kind: str) 
 # ------------------------------------------------------------------------------------------------------------ processes
 
 
+@pytest.fixture(autouse=True)
+def _memory_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much the process of these tests has taken for others before them."""
+    monkeypatch.setattr(entries, "processes_that_fit", lambda wanted, growth: wanted)
+
+
 def test_entry_points_are_walked_in_several_processes(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     alone = told(project)
     monkeypatch.setattr(entries, "WORTHWHILE_S", 0.0)

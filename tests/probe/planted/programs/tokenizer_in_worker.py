@@ -35,11 +35,11 @@ def main():
 
     torch.manual_seed(0)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    reviews = make_reviews(320, words=100)
+    reviews = make_reviews(640, words=100)
     dataset = Reviews(reviews, Tokenizer([text for text, _ in reviews]))
     loader = DataLoader(
         dataset,
-        batch_size=16,
+        batch_size=32,
         shuffle=True,
         num_workers=1,
         pin_memory=device.type == "cuda",
