@@ -25,7 +25,10 @@ BROKEN = "x = (\n"
 @given(source=programs(), reason=st.sampled_from(["", "known"]))
 @settings(max_examples=40, deadline=None)
 def test_what_is_suppressed_is_silent(source: bytes, reason: str, tmp_path_factory: pytest.TempPathFactory) -> None:
-    path = tmp_path_factory.getbasetemp() / "program.py"
+    # Not beside the files of all other tests, which would be linted with it.
+    folder = tmp_path_factory.getbasetemp() / "suppressed"
+    folder.mkdir(exist_ok=True)
+    path = folder / "program.py"
 
     def lint(texts: Mapping[Path, bytes]) -> Result:
         return check([path], CheckOptions(texts=texts, cache=False, isolated=True, jobs=1))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -134,10 +135,10 @@ class Cache:
 
         connection = sqlite3.connect(file, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         try:
-            version = connection.execute("PRAGMA user_version").fetchone()[0]
-            if version == 0 and not connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
+            if not connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
                 _create(connection)
-            elif version != FORMAT:
+            # Asked last, since another process may have made the tables meanwhile, and the number with them.
+            if connection.execute("PRAGMA user_version").fetchone()[0] != FORMAT:
                 raise sqlite3.DatabaseError("another layout")
             connection.execute("PRAGMA synchronous = OFF")
         except BaseException:
@@ -222,7 +223,11 @@ def _checksum(kind: str, key: bytes, value: str) -> bytes:
 
 
 def _create(connection: sqlite3.Connection) -> None:
-    connection.execute("PRAGMA journal_mode = WAL")
+    import sqlite3
+
+    # Another process that creates it switches too, and this is refused at once while it does.
+    with suppress(sqlite3.OperationalError):
+        connection.execute("PRAGMA journal_mode = WAL")
     connection.executescript(
         f"""
         BEGIN EXCLUSIVE;
