@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 
 MANY = 1_000_000
-"""Objects, some 100 MB: fewer are left to the end, since to look for them costs more than they take."""
+"""Objects: fewer are left to the end, so that small projects are checked without any collection."""
 
 
 class Garbage:

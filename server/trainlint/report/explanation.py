@@ -114,15 +114,11 @@ class _Text:
                 yield from self._reported(reported)
             return
         if self.baselined:
-            yield self._heading(f"{title}: found, not reported")
-            yield "  - the baseline lists it"
+            yield from self._not_reported(title)
             return
         dropped = [one for one in found.dropped if one.finding.code == rule.code]
         if dropped:
-            yield self._heading(f"{title}: found, not reported")
-            for one in dropped:
-                yield f"  {printable(one.finding.message)}"
-                yield from (f"  - {reason}" for reason in self._reasons(one))
+            yield from self._not_reported(title, *dropped)
             return
         yield self._heading(f"{title}: not found")
         yield f"  {printable(rule.summary())}"
@@ -136,15 +132,21 @@ class _Text:
         shown_codes = {one.finding.code for one in found.reported}
         for dropped in found.dropped:
             if dropped.finding.code not in shown_codes:
-                yield self._heading(f"{dropped.finding.code} {dropped.finding.name}: found, not reported")
-                yield f"  {printable(dropped.finding.message)}"
-                yield from (f"  - {reason}" for reason in self._reasons(dropped))
+                yield from self._not_reported(f"{dropped.finding.code} {dropped.finding.name}", dropped)
         for reported in self.baselined:
-            yield self._heading(f"{reported.finding.code} {reported.finding.name}: found, not reported")
-            yield "  - the baseline lists it"
+            yield from self._not_reported(f"{reported.finding.code} {reported.finding.name}")
         if not (found.reported or found.dropped or self.baselined):
             yield self._heading("No rule finds anything there")
             yield from (f"  - {reason}" for reason in self._about_the_place())
+
+    def _not_reported(self, title: str, *dropped: Dropped) -> Iterator[str]:
+        """What keeps out what was found; without any, a baseline does."""
+        yield self._heading(f"{title}: found, not reported")
+        if not dropped:
+            yield "  - the baseline lists it"
+        for one in dropped:
+            yield f"  {printable(one.finding.message)}"
+            yield from (f"  - {reason}" for reason in self._reasons(one))
 
     def _reported(self, reported: Reported) -> Iterator[str]:
         finding = reported.finding

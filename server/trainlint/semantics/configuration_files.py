@@ -26,7 +26,7 @@ AROUND = "*.sh"
 WITHIN_FOLDERS = (*YAML, *LAUNCHERS)
 """Of what is read because of the folder that it lies in: the parts of a configuration of Hydra, scripts."""
 MOST_BYTES = 100_000
-"""Of a file; what is larger is data. PyYAML without its C library reads about 50 kB a second."""
+"""Of a file; what is larger is data, and takes PyYAML long without its C library."""
 DEEPEST = 60
 """Nesting beyond which a file is not read: parsers recurse, some of them in C."""
 MOST_VALUES = 20_000
