@@ -33,8 +33,8 @@ def main():
     torch.manual_seed(0)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     loader = DataLoader(
-        decoded(320),
-        batch_size=16,
+        decoded(480),
+        batch_size=32,
         shuffle=True,
         num_workers=1,
         collate_fn=mix,
