@@ -74,6 +74,8 @@ CONDITIONS = [
     ("epoch == 0 and step == 0", GuardKind.FIRST),
     ("step == len(train_loader) - 1", GuardKind.FIRST),
     ("step < 1", GuardKind.FIRST),
+    ("not first_batch_done", GuardKind.FIRST),
+    ("args.verbose and not state.first_train_batch_complete", GuardKind.FIRST),
     ("torch.cuda.is_available()", GuardKind.DEVICE),
     ("device.type == 'cuda'", GuardKind.DEVICE),
     ("'cuda' in str(device)", GuardKind.DEVICE),
@@ -126,6 +128,7 @@ NO_SPECIAL_GUARD = [
     "args.kind != 'tpu'",
     "args.tpu is None",
     "not is_torch_xla_available()",
+    "first_batch_done",
 ]
 
 _SPECIAL = {
@@ -208,6 +211,71 @@ def test_values_are_finite_as_a_rule(condition: str, shape: str) -> None:
 @pytest.mark.parametrize("condition", ["step % 100 == 0 and not torch.isnan(loss)", "args.verbose or isnan(loss)"])
 def test_what_another_condition_keeps_out_is_no_accident(condition: str) -> None:
     assert GuardKind.DATA not in kinds(condition, "else") | kinds(f"not ({condition})", "if")
+
+
+PAUSES = {
+    "for an evaluation": plain("""
+        def evaluate(loader):
+            print("evaluation")  # under: pause+interval, runs: per-n-steps training
+            with torch.no_grad():
+                return sum(criterion(model(images.to(device)), labels.to(device)) for images, labels in loader)
+
+        for step, (images, labels) in enumerate(train_loader):
+            criterion(model(images.to(device)), labels.to(device)).backward()
+            optimizer.step()
+            if step % 1000 == 0:
+                evaluate(val_loader)
+                print("evaluated")  # under: pause+interval
+        """),
+    "for a checkpoint": plain("""
+        for step, (images, labels) in enumerate(train_loader):
+            criterion(model(images.to(device)), labels.to(device)).backward()
+            optimizer.step()
+            if step % 1000 == 0:
+                torch.save(model.state_dict(), "model.pt")
+                print("saved")  # under: pause+interval
+        """),
+    "by the name of the interval": plain("""
+        for step, (images, labels) in enumerate(train_loader):
+            criterion(model(images.to(device)), labels.to(device)).backward()
+            optimizer.step()
+            if step % config.eval_steps == 0:
+                print("evaluation")  # under: pause+interval
+        """),
+}
+
+
+@table(PAUSES)
+def test_training_pauses_every_so_many_steps(files: str | dict[str, str]) -> None:
+    check(files)
+
+
+@pytest.mark.parametrize("condition", ["step % 100 == 0", "step % args.log_every == 0", "args.save", "step == 0"])
+def test_an_interval_that_only_reports_is_no_pause(condition: str) -> None:
+    assert GuardKind.PAUSE not in kinds(condition, "if")
+
+
+def test_conditions_inside_of_an_evaluation_decide_at_each_of_its_steps() -> None:
+    project = analyze(
+        {
+            "train.py": plain("""
+        import logging
+
+        def evaluate(loader):
+            for images, labels in loader:
+                if len(images) < 64:
+                    logging.getLogger(__name__).warning("a small batch")
+
+        for epoch in range(3):
+            for images, labels in train_loader:
+                criterion(model(images.to(device)), labels.to(device)).backward()
+                optimizer.step()
+            evaluate(val_loader)
+        """)
+        }
+    )
+    (report,) = project.reports
+    assert report.warns
 
 
 NAMES = {

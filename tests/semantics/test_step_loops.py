@@ -128,3 +128,19 @@ def fit(rate):
     fit(rate)
 """)
     assert loop.context.frequency is Frequency.PER_STEP
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "model.register_full_backward_hook(print)",
+        "model.register_full_backward_pre_hook(print, prepend=True)",
+        "part.register_full_backward_pre_hook(print)",
+        "part.set_backward_prefetch(3)",
+        "remove_backward_hooks(part)",
+    ],
+)
+def test_what_prepares_for_a_backward_pass_makes_no_step_loop(call: str) -> None:
+    project = analyze({"train.py": f"{PREPARED}\nhandles = []\nfor part in parts:\n    handles.append({call})\n"})
+    assert project.step_loops == []
+    assert project.kept_graphs == []

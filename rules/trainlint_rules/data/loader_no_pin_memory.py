@@ -217,6 +217,43 @@ class LoaderNoPinMemory(Rule):
         ),
         valid(
             """
+            import lightning as L
+            import torch
+            from torch import nn
+            from torch.utils.data import DataLoader
+
+
+            class Samples(L.LightningDataModule):
+                def __init__(self, whole, **settings):
+                    super().__init__()
+                    settings.setdefault("pin_memory", True)
+                    self.settings = settings
+                    if whole:
+                        self.settings["pin_memory"] = False
+
+                def train_dataloader(self):
+                    return DataLoader(torch.load("inputs.pt"), batch_size=64, num_workers=4, **self.settings)
+
+
+            class Model(L.LightningModule):
+                def __init__(self):
+                    super().__init__()
+                    self.layer = nn.Linear(32, 1)
+
+                def training_step(self, batch, index):
+                    return self.layer(batch).square().mean()
+
+                def configure_optimizers(self):
+                    return torch.optim.AdamW(self.parameters())
+
+
+            def train(whole):
+                L.Trainer(accelerator="gpu", devices=1).fit(Model(), Samples(whole))
+            """,
+            because="pinned, but for the case that somebody asks for something else",
+        ),
+        valid(
+            """
             import torch
             import yaml
             from torch import nn

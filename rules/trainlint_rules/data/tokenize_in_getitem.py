@@ -198,6 +198,40 @@ class TokenizeInGetitem(Rule):
         ),
         valid(
             """
+            import torch
+            from torch.utils.data import DataLoader, Dataset
+            from transformers import AutoModelForTokenClassification, AutoTokenizer
+
+
+            class Words(Dataset):
+                def __init__(self, path, tokenizer):
+                    self.tokenizer = tokenizer
+                    with open(path) as file:
+                        self.pieces = [[tokenizer.tokenize(word) for word in line.split()] for line in file]
+
+                def __len__(self):
+                    return len(self.pieces)
+
+                def __getitem__(self, index):
+                    tokens = []
+                    for pieces in self.pieces[index]:
+                        tokens.extend(pieces or self.tokenizer.tokenize(self.tokenizer.unk_token))
+                    return torch.tensor(self.tokenizer.convert_tokens_to_ids(tokens))
+
+
+            tokenizer = AutoTokenizer.from_pretrained("bert-base-cased")
+            model = AutoModelForTokenClassification.from_pretrained("bert-base-cased").cuda()
+            optimizer = torch.optim.AdamW(model.parameters(), lr=3e-5)
+            for ids in DataLoader(Words("words.txt", tokenizer), num_workers=4):
+                loss = model(ids.cuda(), labels=ids.cuda()).loss
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="a token of the tokenizer's own, where a word has no pieces",
+        ),
+        valid(
+            """
             import numpy as np
             import torch
             from torch.utils.data import DataLoader, Dataset
@@ -370,7 +404,8 @@ class TokenizeInGetitem(Rule):
     def check(self, project: Project) -> Iterator[Finding]:
         for call in project.tokenizations:
             per_item = call.context.region is Region.DATA and call.context.frequency is Frequency.PER_SAMPLE
-            if per_item and call.work is TokenizerWork.ENCODE and not call.cached:
+            of_sample = call.work is TokenizerWork.ENCODE and not call.fixed
+            if per_item and of_sample and not call.cached:
                 yield self.finding(
                     call,
                     f"{quote(call.text)} tokenizes every sample again in every epoch",

@@ -157,6 +157,47 @@ class DataParallel(Rule):
             """
             import torch
             from torch import nn
+            from torch.utils.data import DataLoader
+
+
+            class Learner:
+                def __init__(self):
+                    self.model = nn.Linear(8, 4).cuda()
+                    self.gpus = torch.cuda.device_count()
+
+                def train(self, loader, held_out):
+                    optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+                    for step, inputs in enumerate(loader):
+                        loss = self.model(inputs.cuda()).square().mean()
+                        optimizer.zero_grad()
+                        loss.backward()
+                        optimizer.step()
+                        if step % 1000 == 0:
+                            self.evaluate(held_out)
+
+                def evaluate(self, loader):
+                    model = self.model
+                    if self.gpus > 1:
+                        model = nn.DataParallel(model)
+                    model.eval()
+                    total = 0.0
+                    for inputs in loader:
+                        with torch.no_grad():
+                            total += self.score(model, inputs)
+                    return total
+
+                def score(self, model, inputs):
+                    return model(inputs.cuda()).mean()
+
+
+            Learner().train(DataLoader(torch.randn(640, 8), batch_size=8), DataLoader(torch.randn(64, 8), batch_size=8))
+            """,
+            because="the wrapper is there for the evaluation; training goes without it",
+        ),
+        valid(
+            """
+            import torch
+            from torch import nn
             from torch.nn.parallel import data_parallel
             from torch.utils.data import DataLoader
 

@@ -226,6 +226,28 @@ class ShuffleWithSampler(Rule):
         ),
         valid(
             """
+            import torch
+            from torch.utils.data import BatchSampler, DataLoader, SequentialSampler, TensorDataset
+
+
+            class Series(TensorDataset):
+                def to_loader(self, train=True, batch_size=8, batch_sampler=None, **given):
+                    settings = dict(shuffle=train, batch_size=batch_size, batch_sampler=batch_sampler)
+                    settings.update(given)
+                    if settings["batch_sampler"] is not None:
+                        if settings["batch_sampler"] == "in order":
+                            settings["batch_sampler"] = BatchSampler(SequentialSampler(self), batch_size, False)
+                        settings.pop("batch_size")
+                        del settings["shuffle"]
+                    return DataLoader(self, **settings)
+
+
+            loader = Series(torch.randn(64, 8)).to_loader(batch_sampler="in order")
+            """,
+            because="shuffle is taken out where a sampler is given",
+        ),
+        valid(
+            """
             import argparse
 
             import torch

@@ -269,6 +269,35 @@ class CpuTensorThenCuda(Rule):
             import torch
             from torch import nn
 
+
+            class Embeddings(nn.Module):
+                def __init__(self, sizes):
+                    super().__init__()
+                    self.layers = nn.ModuleList(nn.Embedding(size, 8) for size in sizes)
+
+                def forward(self, columns):
+                    joined = torch.Tensor().to(columns.device)
+                    for index, layer in enumerate(self.layers):
+                        joined = torch.cat((joined, layer(columns[:, index])), dim=1)
+                    more = torch.zeros(0, 8).to(columns.device)
+                    return torch.cat((more, torch.tensor([]).to(columns.device), joined))
+
+
+            model = Embeddings([10, 20]).cuda()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for columns in torch.utils.data.DataLoader(torch.randint(10, (64, 2)), batch_size=8):
+                loss = model(columns.cuda()).square().mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="of a tensor without elements nothing is copied",
+        ),
+        valid(
+            """
+            import torch
+            from torch import nn
+
             model = nn.Linear(8, 1).cuda()
             optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
             loader = torch.utils.data.DataLoader(torch.randn(64, 8), batch_size=8)
@@ -422,7 +451,8 @@ class CpuTensorThenCuda(Rule):
 
     def check(self, project: Project) -> Iterator[Finding]:
         for transfer in project.transfers:
-            if transfer.factory in FACTORIES and transfer.target is Place.DEVICE and transfer.context.hot:
+            made_here = transfer.factory in FACTORIES and not transfer.of_nothing
+            if made_here and transfer.target is Place.DEVICE and transfer.context.hot:
                 yield self.finding(
                     transfer,
                     f"{quote(transfer.text)} makes a tensor on the host and copies it to the GPU at every step",

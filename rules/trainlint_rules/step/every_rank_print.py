@@ -27,7 +27,8 @@ class EveryRankPrint(Rule):
 
     ## What it does
     Reports `print` and logging calls inside loops of a job that runs on several ranks, where neither a guard nor the
-    printer leaves one rank. A line in each epoch, and one that names its rank, has low confidence.
+    printer leaves one rank. A line in each epoch, one beside an evaluation or a checkpoint that pauses training every
+    so many steps, and one that names its rank have low confidence.
 
     ## Why it is slow
     Every process formats and writes each line; formatting a device value makes each of them wait for its GPU, and all
@@ -237,6 +238,55 @@ class EveryRankPrint(Rule):
             trainer.fit(Model(), torch.utils.data.DataLoader(torch.randn(64, 8), batch_size=8))
             """,
             because="with two devices a Trainer starts two processes",
+        ),
+        valid(
+            """
+            import logging
+
+            import torch
+            import torch.distributed as dist
+            from torch import nn
+            from torch.nn.parallel import DistributedDataParallel
+            from torch.utils.data import DataLoader, DistributedSampler
+
+            logger = logging.getLogger(__name__)
+
+
+            def evaluate(model, loader):
+                logger.info("evaluation starts")
+                model.eval()
+                with torch.no_grad():
+                    losses = [model(inputs.cuda()).square().mean() for inputs in loader]
+                model.train()
+                return torch.stack(losses).mean()
+
+
+            def save_model(model, path):
+                logger.info("saving to %s", path)
+                torch.save(model.state_dict(), path)
+
+
+            dist.init_process_group("nccl")
+            dataset = torch.load("inputs.pt")
+            loader = DataLoader(dataset, batch_size=64, sampler=DistributedSampler(dataset))
+            held_out = DataLoader(torch.load("held_out.pt"), batch_size=64)
+            model = DistributedDataParallel(nn.Linear(32, 1).cuda())
+            optimizer = torch.optim.AdamW(model.parameters())
+            best = None
+            for step, inputs in enumerate(loader):
+                loss = model(inputs.cuda()).square().mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                if step % 1000 == 0:
+                    score = evaluate(model, held_out)
+                    if best is not None and score > best:
+                        logger.info("no improvement")
+                    best = score if best is None else min(best, score)
+                if step % 5000 == 0:
+                    save_model(model, f"model-{step}.pt")
+            """,
+            because="a line is nothing beside an evaluation, or a checkpoint, that pauses training every so many steps",
         ),
         valid(
             """
@@ -544,9 +594,11 @@ def _repeats(report: Report) -> bool:
 
 
 def _confidence(report: Report) -> Confidence:
-    """Low where each rank's line may be meant, or where there is one in an epoch only."""
-    deliberate = report.names_rank or report.context.frequency is Frequency.PER_EPOCH
-    return Confidence.LOW if deliberate else Confidence.HIGH
+    """Low where each rank's line may be meant, or where it costs nothing beside what else is done there."""
+    context = report.context
+    beside_work = context.frequency is Frequency.PER_N_STEPS and context.under(GuardKind.PAUSE)
+    low = report.names_rank or context.frequency is Frequency.PER_EPOCH or beside_work
+    return Confidence.LOW if low else Confidence.HIGH
 
 
 def _one_rank_speaks(report: Report) -> bool:

@@ -57,6 +57,7 @@ KINDS = {
 
 GUARDS = {
     GuardKind.INTERVAL: "an interval",
+    GuardKind.PAUSE: "an evaluation or a checkpoint every few steps",
     GuardKind.RANK: "one rank",
     GuardKind.OTHER_RANKS: "the other ranks",
     GuardKind.FIRST: "one step or epoch",

@@ -152,6 +152,10 @@ def _assign_item(frame: Frame, target: code.Subscript, value: Value) -> None:
     path = target.value
     updated: Value | None = None
     if isinstance(base, Table) and isinstance(key, Const) and isinstance(key.value, str):
+        before = dict(base.items).get(key.value)
+        if before is not None and isinstance(path, code.Attribute) and frame.undecided:
+            # of attributes no branch is kept apart from the other
+            value = join(before, value)
         updated = configurations.changed(frame, base, key.value, value)
     elif isinstance(base, Table):
         configurations.note_change(frame, base, key, value)
@@ -173,6 +177,18 @@ def _assign_item(frame: Frame, target: code.Subscript, value: Value) -> None:
     is_part = isinstance(base, Table) and bool(base.file) and isinstance(path, code.Subscript)
     if updated is not None and (is_part or isinstance(path, code.Name | code.Attribute)):
         assign(frame, path, updated)
+
+
+def forget_item(frame: Frame, node: code.Expression | None, base: Value, key: Value) -> None:
+    """A key of a dict is taken out: `del kwargs["shuffle"]`, `kwargs.pop("shuffle")`."""
+    if not isinstance(base, Table) or base.file or not isinstance(key, Const) or not isinstance(key.value, str):
+        return
+    items = dict(base.items)
+    if key.value in items:
+        items.pop(key.value)
+        if frame.undecided:
+            items[key.value] = UNKNOWN
+        rebind(frame, node, replace(base, items=tuple(items.items())))
 
 
 _LEARNING_RATES = frozenset({"lr", "max_lr", "initial_lr"})

@@ -75,6 +75,8 @@ def table_method(frame: Frame, receiver: Table, name: str, given: Given, node: c
         key = given.first()
         if not isinstance(key, Const) or not isinstance(key.value, str):
             return whole
+        if name == "pop":
+            assignment.forget_item(frame, code.receiver_of(node), receiver, key)
         if receiver.file and len(given.positional) > 1:
             return configurations.fallback(frame, receiver, key.value, given.positional[1])
         return configurations.current(frame, receiver.get(key.value))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import TypeVar
 
-from trainlint.semantics import code, expressions, guards, library, naming, narrowing, statements
+from trainlint.semantics import code, expressions, guards, library, naming, narrowing, presence, statements
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.state import Frame, Leaves, Role, Standing
 from trainlint.semantics.text import dotted
@@ -52,6 +52,11 @@ def run_if(frame: Frame, node: code.If) -> Leaves:
         positive = tuple(GuardKind.ACCUMULATION if kind is GuardKind.INTERVAL else kind for kind in positive)
     elif GuardKind.ACCUMULATION in positive and _updates_something_else(node):
         positive = tuple(GuardKind.INTERVAL if kind is GuardKind.ACCUMULATION else kind for kind in positive)
+    left_out, else_left_out = presence.ruled_out(frame, node.test)
+    positive += (GuardKind.OFF,) * left_out
+    negative += (GuardKind.OFF,) * else_left_out
+    if GuardKind.INTERVAL in positive and _pauses(node):
+        positive = (*positive, GuardKind.PAUSE)
     held = frame.variables
     before = dict(held)
     if_true, if_false = (narrowing.narrowed(frame, node.test, holds) for holds in (True, False))
@@ -105,7 +110,10 @@ def _remembers(frame: Frame, node: code.If) -> bool:
     missing = (nodes.text(collection), nodes.text(test.left))
     targets = (target for item in node.body if isinstance(item, code.Assign) for target in item.targets)
     entered = [target for target in targets if isinstance(target, code.Subscript)]
-    return any((nodes.text(target.value), nodes.text(target.key)) == missing for target in entered)
+    if any((nodes.text(target.value), nodes.text(target.key)) == missing for target in entered):
+        return True
+    path = dotted(collection)
+    return path.startswith("self.") and path in _entered_by_calls(frame, node.body)
 
 
 def guard_renewal(frame: Frame, node: code.If, block: code.Block) -> None:
@@ -149,6 +157,21 @@ def _assigned_by_calls(frame: Frame, body: code.Block) -> set[str]:
             inside = frame.run.body(function.module, function.define.body)
             own = {name for one in inside if isinstance(one, code.Scope) and one.what == "global" for name in one.names}
             found |= {path for path in frame.run.nodes.assigned(inside) if path in own or path.startswith("self.")}
+    return found
+
+
+def _entered_by_calls(frame: Frame, body: code.Block) -> set[str]:
+    """The attributes of `self` of which methods that a block calls set an item."""
+    found: set[str] = set()
+    for item in frame.run.nodes.named_calls(body):
+        if not dotted(item.function).startswith("self."):
+            continue
+        callee = expressions.evaluate(frame, item.function)
+        define = callee.function.define if isinstance(callee, Bound) else None
+        if isinstance(callee, Bound) and isinstance(define, code.Define):
+            inside = code.walk(frame.run.body(callee.function.module, define.body))
+            targets = (target for one in inside if isinstance(one, code.Assign) for target in one.targets)
+            found |= {dotted(target.value) for target in targets if isinstance(target, code.Subscript)}
     return found
 
 
@@ -211,6 +234,14 @@ def _updates_something_else(node: code.If) -> bool:
     words = {guards.last_word(item.function) for item in calls}
     of_optimizer = any(word == "step" or _OF_UPDATE.search(word) for word in words)
     return not of_optimizer and any("update" in word for word in words)
+
+
+def _pauses(node: code.If) -> bool:
+    """Whether a branch that is taken every so many steps evaluates the model or saves it, by what it asks and calls."""
+    asked = guards.identifiers(node.test)
+    calls = (item for item in code.walk(node.body) if isinstance(item, code.Call))
+    called = [guards.last_word(item.function) for item in calls]
+    return any(naming.EVALUATION.search(word) or naming.SAVES.search(word) for word in asked + called)
 
 
 _OF_UPDATE = re.compile(r"optim|zero_grad|backward|unscale|clip_grad|train_step|sync")

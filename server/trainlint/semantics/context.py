@@ -41,7 +41,7 @@ class Guard:
     kind: GuardKind
     text: str
     in_step: bool = False
-    """Whether it stands inside the step loop, so that it decides per step rather than once."""
+    """Whether it stands inside the step loop, or that of an evaluation: it decides per step rather than once."""
 
 
 @dataclass(eq=False, slots=True)

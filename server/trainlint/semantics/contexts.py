@@ -20,6 +20,7 @@ def context_of(where: Where, entry: Entry, nodes: NodeFacts) -> Context:
     """The context of code under these circumstances, once all loops of the entry point are known."""
     step = step_index(where)
     frequency, region, loop = _frequency(where, entry, step)
+    inside = step if step is not None or region is not Region.EVALUATION else _index(where, loop)
     confidence = Confidence.MEDIUM if _assumed(where) else Confidence.HIGH
     if _undecided(where, step):
         confidence = Confidence.LOW
@@ -32,7 +33,7 @@ def context_of(where: Where, entry: Entry, nodes: NodeFacts) -> Context:
             Guard(
                 guard.kind,
                 guard.test if isinstance(guard.test, str) else nodes.text(guard.test),
-                (step is not None and guard.depth > step) or _from_root(where),
+                (inside is not None and guard.depth > inside) or _from_root(where),
             )
             # of samples, `for_each_item` tells what is ahead of the items
             for guard in (where.among_items() if where.root.role in (Role.SAMPLE, Role.COLLATE) else where.guards)
@@ -47,6 +48,11 @@ def context_of(where: Where, entry: Entry, nodes: NodeFacts) -> Context:
         compiled=where.compiled,
         counter=_counter(where, step),
     )
+
+
+def _index(where: Where, loop: LoopRun | None) -> int | None:
+    """Index of a loop among the open ones."""
+    return next((index for index, one in enumerate(where.loops) if one is loop), None)
 
 
 def _from_root(where: Where) -> bool:

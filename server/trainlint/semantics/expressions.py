@@ -25,6 +25,7 @@ from trainlint.semantics import (
     naming,
     narrowing,
     object_types,
+    presence,
     records,
     tensors,
 )
@@ -712,6 +713,9 @@ def _conditional(frame: Frame, node: code.Conditional) -> Value:
     if known is not None:
         return evaluate(frame, node.body if known else node.orelse)
     positive, negative = guards.classify(node.test, lambda expression: evaluate_quietly(frame, expression))
+    left_out, else_left_out = presence.ruled_out(frame, node.test)
+    positive += (GuardKind.OFF,) * left_out
+    negative += (GuardKind.OFF,) * else_left_out
     body = conditions.under_guards(frame, positive, node.test, lambda: _told(frame, node.test, True, node.body))
     orelse = conditions.under_guards(frame, negative, node.test, lambda: _told(frame, node.test, False, node.orelse))
     if (

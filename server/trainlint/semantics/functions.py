@@ -69,7 +69,8 @@ def call_function(frame: Frame, function: Function, given: Given, node: code.Cal
             result = expressions.evaluate(inner, define.body)
         else:
             statements.run_block(inner, run.body(function.module, define.body))
-            result = join_all(inner.returned) if inner.returned else NONE
+            returned = inner.returned or inner.returned_in_tracing
+            result = join_all(returned) if returned else NONE
             if _is_context_manager(function):
                 result = _managed(inner)
     finally:

@@ -399,6 +399,8 @@ def _by_name(word: str, called: bool, fixed: bool) -> tuple[Kinds, Kinds]:
         return (GuardKind.DISTRIBUTED,), (GuardKind.NOT_DISTRIBUTED,)
     if naming.DEBUG.search(word):
         return (GuardKind.DEBUG,), ()
+    if naming.FIRST_OVER.search(word):
+        return (), (GuardKind.FIRST,)
     if naming.FIRST.search(word) and not fixed:
         return (GuardKind.FIRST,), ()
     if naming.PHASE.search(word):

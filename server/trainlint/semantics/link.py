@@ -782,7 +782,9 @@ class _Finisher:
                 "",
             )
             used = self.run.wrapped_models.get(record.site)
-            trains = entry.trains and not (used is not None and used.called and not used.with_gradients)
+            with_gradients = used is not None and used.with_gradients
+            evaluated = record.for_evaluation or (used is not None and used.called)
+            trains = entry.trains and (with_gradients or not evaluated)
             return replace(record, trains=trains, other_branch=other)
         return record
 

@@ -209,7 +209,7 @@ def _open(frame: Frame, site: Site, iterated: Value, small: bool, counter: str) 
 def _evaluates(frame: Frame, loader: Object | None) -> bool:
     """Whether a loop's function or loader is named for evaluation."""
     name = frame.symbol.rpartition(".")[2]
-    if naming.EVALUATION.search(name) and not naming.TRAINING.search(name):
+    if naming.evaluates(name):
         return True
     fact = loader.fact if loader is not None else None
     return (

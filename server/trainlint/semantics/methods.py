@@ -154,7 +154,7 @@ def _optimizer(frame: Frame, receiver: Object, name: str, given: Given, node: co
         entry_facts.note_restored_optimizer(frame, given)
         entry_facts.note_resume(frame, given)
         return OBJECT
-    if "backward" in name:
+    if naming.BACKWARD.search(name):
         steps.mark_backward(frame, node)
     return OBJECT
 

@@ -119,6 +119,7 @@ def _record_wrapping(frame: Frame, name: str, given: Given, node: code.Call | No
         model=model,
         by_apex=any(one.module.startswith("apex") for one in frame.module.facts.imports),
         conditional_forward=submodules.conditional_forward(frame, model) if _may_skip(given) else Known.UNKNOWN,
+        for_evaluation=naming.evaluates(frame.symbol.rpartition(".")[2]),
     )
 
 
@@ -335,6 +336,8 @@ def wrapper_method(frame: Frame, receiver: Object, name: str, given: Given, node
         _note_checkpointing(frame, receiver, name, given, node)
         _note_compilation(frame, receiver, name, given, node)
         return receiver
+    if name == "generate" and isinstance(receiver.fact, WrappedModel):
+        receiver.fact.called = True
     if receiver.inner is not None and not isinstance(receiver.inner, Unknown):
         callee = expressions.method(frame, receiver.inner, name)
         return calls.call(frame, callee, given, node)
@@ -410,7 +413,9 @@ def _module_protocol(
     if handler is not None:
         return handler(frame, model, place, given, node)
     frame.run.note_possible_wait()
-    if "backward" in name:
+    if name.startswith("register_"):
+        return OBJECT
+    if naming.BACKWARD.search(name):
         steps.mark_backward(frame, node)
         return OBJECT
     return tensors.call_module_value(frame, place, False, given.all())
@@ -480,8 +485,6 @@ def _named_layers(frame: Frame, model: Value, place: Place, given: Given, node: 
 
 _WITHOUT_EFFECT = (
     "get_parameter",
-    "register_forward_hook",
-    "register_full_backward_hook",
     "push_to_hub",
     "resize_token_embeddings",
     "print_trainable_parameters",

@@ -71,6 +71,7 @@ EVALUATION = Idiom(
     r"|sample|generate|benchmark)(_|$|\d)",
     re.IGNORECASE,
 )
+SAVES = Idiom(r"(^|_)save(_|$)|checkpoint", re.IGNORECASE)
 TRACED = Idiom(r"^is_(\w+_)?(tracing|scripting|exporting)$|^is_in_onnx_export$")
 """Questions that hold while a model is taken down for export, and never in training."""
 EXPORT = Idiom(
@@ -116,7 +117,13 @@ PHASE = Idiom(
     r"^_?(phase|mode|split|stage|is_?train(ing)?|training|train|is_?eval|eval(uate)?|test|validate|eval_only|is_test|inference|do_train|do_eval|testing)$",
     re.IGNORECASE,
 )
+BACKWARD = Idiom(
+    r"^(?!_*(add|after|before|disable|enable|get|has|is|no|on|post|pre|register|remove|set|skip)_)(?!.*hook).*backward"
+)
+"""What runs a backward pass; not `register_full_backward_hook` or `set_is_last_backward`, which prepare for one."""
 FIRST = Idiom(r"(^|_)(first|is_first|last|is_last|final|is_final|initial)(_|$)", re.IGNORECASE)
+FIRST_OVER = Idiom(r"(^|_)(first|initial)(_\w+)?_(complete|completed|done|finished|over|passed|seen)$", re.IGNORECASE)
+"""What holds once the first turn is over: `first_batch_done`."""
 CONFIG = Idiom(
     r"^_?(args|opt|opts|cfg|config|conf|hparams|hp|hps|params|flags|FLAGS|options|settings|model_args|training_args|train_config|data_args|hyp|C)$|_(config|cfg|args|opts|conf)$"
 )
@@ -130,6 +137,11 @@ PROGRESS = Idiom(
     r"^_?(pbar|progress|progress_bar|bar|prog_bar|tqdm_bar|t_bar|tbar|epoch_iterator|train_bar|batch_bar|prog)$|_(pbar|bar)$"
 )
 SAMPLER = Idiom(r"sampler")
+
+
+def evaluates(name: str) -> bool:
+    """Whether a function called `name` evaluates a model, and does not train one."""
+    return EVALUATION.search(name) and not TRAINING.search(name)
 
 
 @functools.cache

@@ -27,11 +27,13 @@ from trainlint.semantics.values import (
     Function,
     Host,
     Instance,
+    Listing,
     Object,
     Option,
     Table,
     Tensor,
     Test,
+    Tuple,
     Unknown,
     Value,
     is_reference,
@@ -220,6 +222,10 @@ class Report:
         return self.arguments.constant("commit") is False or self.arguments.constant("synchronous") is False
 
 
+_FROM_SHAPE = frozenset({"empty", "ones", "rand", "randn", "zeros"})
+"""Factories of torch that are given the sizes of what they make."""
+
+
 @immutable
 class Transfer:
     """`.to(device)`, `.cuda()` or `.cpu()` of a tensor or of a collection of tensors."""
@@ -252,6 +258,21 @@ class Transfer:
     move (a dtype, a memory format), or where the device may be None."""
     repeated: bool = False
     """Whether each step moves the same tensor again: it was made before, and nothing changes it in between."""
+
+    @property
+    def of_nothing(self) -> bool:
+        """Whether the factory makes a tensor without elements, of which a move copies nothing: `torch.Tensor()`,
+        `torch.tensor([])`, `torch.empty(0, 4)`."""
+        given = self.factory_arguments
+        if not self.factory or not given.complete:
+            return False
+        if not given.positional:
+            return not given.named and self.factory.endswith("Tensor")
+        if self.factory.rpartition(".")[2] in _FROM_SHAPE:
+            sizes = given.positional[0].items if isinstance(given.positional[0], Tuple) else given.positional
+            return Const(0) in sizes
+        first = given.positional[0]
+        return (isinstance(first, Listing) and first.empty) or first == Tuple(())
 
 
 @immutable
@@ -525,6 +546,8 @@ class Tokenization:
     """Canonical class that made the tokenizer, where it is known: "transformers.CLIPTokenizer"."""
     generated: bool = False
     """Whether the text came into being in the step itself: decoded, generated, sampled."""
+    fixed: bool = False
+    """Whether the text is always the same: a literal, or a token of the tokenizer's own such as `unk_token`."""
 
     @property
     def certainty(self) -> Confidence:
@@ -733,6 +756,8 @@ class Wrapping:
     """Whether the wrapper is apex's of the same name, which takes other arguments."""
     other_branch: str = ""
     """Canonical name of what another branch of the same condition wraps the model in."""
+    for_evaluation: bool = False
+    """Whether the function that wraps the model is named for evaluation."""
 
 
 @immutable

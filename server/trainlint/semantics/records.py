@@ -507,7 +507,15 @@ def record_tokenization(
         cached=is_cached(frame),
         tokenizer=tokenizer,
         generated=_is_generated(first),
+        fixed=isinstance(first, Const) or (bool(node.arguments) and _is_special_token(node.arguments[0].value)),
     )
+
+
+def _is_special_token(node: code.Expression) -> bool:
+    """`tokenizer.unk_token`, `self.tokenizer.eos_token`."""
+    if not isinstance(node, code.Attribute) or not node.name.endswith("_token"):
+        return False
+    return naming.TOKENIZER.search(dotted(node.value).rpartition(".")[2])
 
 
 def record_frame_access(frame: Frame, node: code.Expression, how: str, *, proved: bool) -> None:

@@ -103,7 +103,7 @@ def _by_item(frame: Frame, node: code.Expression, depth: int) -> bool:
             if any(_by_item(frame, value, depth - 1) for value in _assigned(frame, name)):
                 return True
         elif name in parameters and frame.caller is not None:
-            passed = _passed(frame, name, parameters)
+            passed = passed_for(frame, name, parameters)
             if passed is not None and _by_item(frame.caller, passed.value, depth - 1):
                 return True
     return False
@@ -212,11 +212,11 @@ def _same_parameter(frame: Frame, name: str, parameters: list[str], depth: int) 
         return not frame.where.loops and frame.where.root.role not in _REPEATED
     if any(argument.star for argument in frame.called_by.arguments):
         return False
-    passed = _passed(frame, name, parameters)
+    passed = passed_for(frame, name, parameters)
     return passed is None or _same(frame.caller, passed.value, depth - 1)
 
 
-def _passed(frame: Frame, name: str, parameters: list[str]) -> code.Argument | None:
+def passed_for(frame: Frame, name: str, parameters: list[str]) -> code.Argument | None:
     """What the call of a function passes for a parameter; None where that is not written in it."""
     function, call = frame.function, frame.called_by
     if function is None or call is None:

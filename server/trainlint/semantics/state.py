@@ -333,6 +333,8 @@ class Frame:
     globals: set[str] = field(default_factory=set)
     nonlocals: set[str] = field(default_factory=set)
     returned: list[Value] = field(default_factory=list)
+    returned_in_tracing: list[Value] = field(default_factory=list)
+    """What it returns while its model is taken down for export."""
     loop_base: int = 0
     """Number of loops that were open when the function was entered."""
     yields: Callable[[Value], None] | None = None
@@ -369,6 +371,20 @@ class Frame:
         """Where a node of this frame's code stands in its file."""
         row, column, end_row, end_column = code.unpack(at)
         return Site(self.module.path, self.row + row, column, self.row + end_row, end_column, self.symbol)
+
+    @property
+    def undecided(self) -> bool:
+        """Whether a condition of this function decides about the statement under evaluation."""
+        return len(self.where.guards) > self.guard_base
+
+    @property
+    def is_traced(self) -> bool:
+        """Whether a condition of this function holds only while a model is taken down for export."""
+        own = self.where.guards[self.guard_base :]
+        return any(
+            guard.kind is GuardKind.EXCEPTIONAL and guard.ends_from is None and not isinstance(guard.test, str)
+            for guard in own
+        )
 
     @property
     def origin(self) -> object:

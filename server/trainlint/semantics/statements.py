@@ -204,7 +204,8 @@ def _guarded_in(frame: Frame, depth: int) -> bool:
 
 
 def _return(frame: Frame, node: code.Return) -> Leaves:
-    frame.returned.append(expressions.evaluate_optional(frame, node.value))
+    value = expressions.evaluate_optional(frame, node.value)
+    (frame.returned_in_tracing if frame.is_traced else frame.returned).append(value)
     return Leaves.FUNCTION
 
 
@@ -227,6 +228,9 @@ def _delete(frame: Frame, node: code.Delete) -> Leaves:
     for target in node.targets:
         if isinstance(target, code.Name):
             frame.variables.pop(target.id, None)
+        elif isinstance(target, code.Subscript):
+            key = expressions.evaluate(frame, target.key)
+            assignment.forget_item(frame, target.value, expressions.evaluate(frame, target.value), key)
     return Leaves.END
 
 

@@ -389,7 +389,7 @@ def _record_transfer(
         host_value_reused=not (moved is not None and dotted(moved) in frame.rebinding),
         made_by=factory[0] if factory and moved is not None and id(moved) in frame.factories else None,
         factory=factory[1] if factory else name if "." in name else "",
-        factory_arguments=factory[2] if factory else Arguments(),
+        factory_arguments=factory[2] if factory else given.arguments(name) if "." in name else Arguments(),
         device_text=_device_text(node, given, name),
     )
 

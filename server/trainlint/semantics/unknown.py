@@ -42,7 +42,7 @@ def call(frame: Frame, callee: Value, given: Given, node: code.Call | None) -> V
     word = called_name(node.function) if node is not None else ""
     if naming.SCHEDULER.search(word):
         frame.run.entry.resets_learning_rate = True
-    if "backward" in word and given.positional:
+    if naming.BACKWARD.search(word) and given.positional:
         steps.mark_backward(frame, node)
         if "update" in word or "step" in word:
             steps.mark_update(frame, node)
@@ -93,8 +93,7 @@ def call_method(frame: Frame, receiver: Value, name: str, given: Given, node: co
 
 
 def _runs_backward(name: str, given: Given) -> bool:
-    hook = name in ("register_backward_hook", "register_full_backward_hook")
-    return name == "backward" or ("backward" in name and not hook and bool(given.positional))
+    return name == "backward" or (naming.BACKWARD.search(name) and bool(given.positional))
 
 
 def _any_method(frame: Frame, receiver: Value, name: str, given: Given, node: code.Call | None) -> Value:

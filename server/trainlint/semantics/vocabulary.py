@@ -99,6 +99,8 @@ class GuardKind(StrEnum):
 
     INTERVAL = "interval"
     """Thins out: `step % log_every == 0`, a time or counter test."""
+    PAUSE = "pause"
+    """Beside INTERVAL: training pauses there, every so many steps, for an evaluation or a checkpoint."""
     RANK = "rank"
     """Leaves one rank: `rank == 0`, `is_main_process`."""
     OTHER_RANKS = "other-ranks"

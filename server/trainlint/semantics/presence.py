@@ -1,0 +1,111 @@
+"""Whether a variable that may be left out, `size=None`, is there: by the calls that lead to it.
+
+What is not understood may be either. An answer is given only where it is proved: from what the calls pass, and from
+expressions that cannot be None.
+"""
+
+from __future__ import annotations
+
+from trainlint.semantics import code, expressions, sameness
+from trainlint.semantics.state import Frame
+from trainlint.semantics.text import called_name
+from trainlint.semantics.values import NONE, Reference, Tensor
+
+_DEEPEST = 6
+"""Calls and assignments that are followed, one leading to the next."""
+
+_NUMBERS = frozenset({"abs", "bool", "float", "int", "len", "max", "min", "range", "round", "str", "sum"})
+"""Builtin functions that never return None."""
+_OF_TENSORS = frozenset({"dim", "item", "ndimension", "numel", "size", "tolist"})
+"""Methods of tensors, likewise."""
+
+
+def ruled_out(frame: Frame, test: code.Expression) -> tuple[bool, bool]:
+    """Whether the calls that lead to a condition keep its branch from being taken, and whether its other branch: by
+    what it asks about None."""
+    if isinstance(test, code.Unary) and test.op == "not":
+        positive, negative = ruled_out(frame, test.operand)
+        return negative, positive
+    if isinstance(test, code.Boolean):
+        parts = [ruled_out(frame, part) for part in test.values]
+        by_one, by_all = (0, 1) if test.op == "and" else (1, 0)
+        answers = {by_one: any(part[by_one] for part in parts), by_all: all(part[by_all] for part in parts)}
+        return answers[0], answers[1]
+    if not isinstance(test, code.Compare) or len(test.ops) != 1 or test.ops[0] not in ("is", "is not"):
+        return False, False
+    other = test.comparators[0]
+    if not isinstance(other, code.Constant) or other.value is not None or not isinstance(test.left, code.Name):
+        return False, False
+    there = _is_there(frame, test.left, test, _DEEPEST)
+    if there is None:
+        return False, False
+    return (there, not there) if test.ops[0] == "is" else (not there, there)
+
+
+def _is_there(frame: Frame, node: code.Expression, before: code.Expression, depth: int) -> bool | None:
+    """Whether an expression, which is evaluated before another of its function, is something else than None; None
+    where nobody knows."""
+    if depth <= 0:
+        return None
+    if isinstance(node, code.Constant):
+        return node.value is not None
+    if isinstance(node, code.Name):
+        return _variable_is_there(frame, node.id, before, depth)
+    if isinstance(node, code.Binary | code.Sequence | code.Mapping | code.Comprehension | code.Format | code.Compare):
+        return True
+    if isinstance(node, code.Subscript):
+        return True if isinstance(node.value, code.Attribute) and node.value.name == "shape" else None
+    if isinstance(node, code.Call):
+        return True if _gives_something(frame, node) else None
+    return None
+
+
+def _gives_something(frame: Frame, node: code.Call) -> bool:
+    """Whether a call never returns None."""
+    if isinstance(node.function, code.Name):
+        return node.function.id in _NUMBERS and isinstance(
+            expressions.evaluate_quietly(frame, node.function), Reference
+        )
+    value = expressions.evaluate_quietly(frame, node)
+    if isinstance(value, Tensor) and value.created:
+        return True
+    return called_name(node.function) in _OF_TENSORS and value != NONE
+
+
+def _variable_is_there(frame: Frame, name: str, before: code.Expression, depth: int) -> bool | None:
+    function = frame.function
+    if function is None or not isinstance(function.define, code.Define):
+        return None
+    body = frame.run.body(function.module, function.define.body)
+    bound = frame.run.nodes.bindings(body).get(name, ())
+    # in a loop, what stands further down was bound in the turn before
+    looping = bool(frame.open_loops)
+    earlier = [one for one in bound if looping or one is None or _starts(one) < _starts(before)]
+    parameter = next((one for one in function.define.parameters if one.name == name), None)
+    if earlier:
+        answers = {None if one is None else _is_there(frame, one, one, depth - 1) for one in earlier}
+        if parameter is not None:
+            answers.add(_parameter_is_there(frame, parameter, depth))
+        return answers.pop() if len(answers) == 1 else None
+    return _parameter_is_there(frame, parameter, depth) if parameter is not None else None
+
+
+def _starts(node: code.Expression) -> tuple[int, int]:
+    row, column, _, _ = code.unpack(node.at)
+    return row, column
+
+
+def _parameter_is_there(frame: Frame, parameter: code.Parameter, depth: int) -> bool | None:
+    """Whether a call passes something for a parameter: where it is written in it, or left to a default."""
+    call, caller, function = frame.called_by, frame.caller, frame.function
+    if call is None or caller is None or function is None or parameter.kind in ("*", "**"):
+        return None
+    if any(argument.star for argument in call.arguments):
+        return None
+    passed = sameness.passed_for(frame, parameter.name, [one.name for one in function.define.parameters])
+    if passed is not None:
+        return _is_there(caller, passed.value, passed.value, depth - 1)
+    default = parameter.default
+    if isinstance(default, code.Constant) and default.value is None:
+        return False if frame.variables.get(parameter.name, NONE) == NONE else None
+    return None

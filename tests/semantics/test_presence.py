@@ -1,0 +1,109 @@
+"""Whether a variable that may be left out is there, by the calls that lead to it."""
+
+from __future__ import annotations
+
+import pytest
+from marked_programs import plain
+
+from trainlint.lint.analyze import analyze
+from trainlint.semantics.vocabulary import Confidence
+
+ASKED = {
+    "something that is passed is not found missing": ("if size is None:", "scale(loss, len(images))", False),
+    "nor is what another call returned": ("if size is None:", "scale(loss, size=images.size(0))", False),
+    "nor one of several": ("if size is None:", "scale(loss, (images.shape[0], 3))", False),
+    "nor what passes through another function": ("if size is None:", "further(loss, len(images))", False),
+    "nor what a variable keeps": ("if size is None:", "scale(loss, count)", False),
+    "what is left out is missing": ("if size is None:", "scale(loss)", True),
+    "what is None is missing": ("if size is None:", "scale(loss, None)", True),
+    "what is left out of a call further out is missing": ("if size is None:", "further(loss)", True),
+    "a setting may be anything": ("if size is None:", "scale(loss, config.size)", True),
+    "what comes of a branch may be missing": ("if size is None:", "scale(loss, perhaps)", True),
+    "what is spread may be missing": ("if size is None:", "scale(loss, *sizes)", True),
+    "what is left out is not found": ("if size is not None:", "scale(loss)", False),
+    "what is passed is found": ("if size is not None:", "scale(loss, len(images))", True),
+    "a part of a condition decides": ("if size is not None and flag:", "scale(loss)", False),
+    "one of two parts does not": ("if size is not None or flag:", "scale(loss)", True),
+    "a negation decides": ("if not (size is None):", "scale(loss)", False),
+    "what another branch is for": ("if size is not None:\n        pass\n    else:", "scale(loss, len(images))", False),
+    "what an early end leaves": (
+        "if size is not None:\n        return\n    if True:",
+        "scale(loss, len(images))",
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize(("test", "call", "reached"), ASKED.values(), ids=ASKED.keys())
+def test_calls_tell_what_is_missing(test: str, call: str, reached: bool) -> None:
+    project = analyze(
+        {
+            "train.py": plain("""
+            def scale(loss, size=None, flag=False):
+                TEST
+                    print(loss.item())
+
+            def further(loss, size=None):
+                scale(loss, size)
+
+            def main(sizes):
+                if config.several:
+                    perhaps = 3
+                else:
+                    perhaps = None
+                for images, labels in train_loader:
+                    count = len(images)
+                    loss = criterion(model(images.to(device)), labels.to(device))
+                    loss.backward()
+                    optimizer.step()
+                    CALL
+
+            main(config.sizes)
+            """)
+            .replace("TEST", test)
+            .replace("CALL", call)
+        }
+    )
+    found = {sync.context.confidence for sync in project.syncs if sync.site.symbol == "scale"}
+    assert (found != {Confidence.LOW}) is reached
+
+
+def test_one_call_of_several_that_leaves_it_out_is_enough() -> None:
+    project = analyze(
+        {
+            "train.py": plain("""
+            def scale(loss, size=None):
+                if size is None:
+                    print(loss.item())
+
+            for images, labels in train_loader:
+                loss = criterion(model(images.to(device)), labels.to(device))
+                loss.backward()
+                optimizer.step()
+                scale(loss, 3)
+                scale(loss)
+            """)
+        }
+    )
+    found = {sync.context.confidence for sync in project.syncs if sync.site.symbol == "scale"}
+    assert found - {Confidence.LOW}
+
+
+def test_what_is_filled_in_by_the_branch_itself_was_missing_before() -> None:
+    project = analyze(
+        {
+            "train.py": plain("""
+            def scale(loss, size=None):
+                if size is None:
+                    size = loss.item()
+                return size
+
+            for images, labels in train_loader:
+                loss = criterion(model(images.to(device)), labels.to(device))
+                loss.backward()
+                optimizer.step()
+                scale(loss, 3)
+            """)
+        }
+    )
+    assert {sync.context.confidence for sync in project.syncs} <= {Confidence.LOW}
