@@ -90,6 +90,8 @@ CONDITIONS = [
     ("not args.kind != 'tpu'", GuardKind.NOT_DEVICE),
     ("is_torch_xla_available()", GuardKind.NOT_DEVICE),
     ("args.use_tpu", GuardKind.NOT_DEVICE),
+    ("is_hpu_installed()", GuardKind.NOT_DEVICE),
+    ("device.type == 'npu'", GuardKind.NOT_DEVICE),
     ("dist.is_initialized()", GuardKind.DISTRIBUTED),
     ("dist.is_available() and dist.is_initialized()", GuardKind.DISTRIBUTED),
     ("args.distributed", GuardKind.DISTRIBUTED),

@@ -164,6 +164,41 @@ def test_unknown_arguments_stay_unknown(making: str) -> None:
     assert not loader.arguments.absent("num_workers")
 
 
+SETTINGS = "settings = dict(num_workers=4, shuffle=True)\n"
+
+
+def test_a_key_that_is_deleted_is_not_passed() -> None:
+    loader = one_loader(SETTINGS + "del settings['num_workers']\nloader = DataLoader(images, **settings)")
+    assert loader.arguments.absent("num_workers")
+    assert loader.arguments.constant("shuffle") is True
+
+
+def test_a_key_that_may_be_deleted_is_unknown() -> None:
+    loader = one_loader(
+        SETTINGS + "if args.pin:\n    del settings['num_workers']\nloader = DataLoader(images, **settings)"
+    )
+    assert loader.arguments.unknown("num_workers")
+    assert not loader.arguments.absent("num_workers")
+
+
+BATCHES = {
+    "a class of its own": ("Batch(items)", "class Batch:\n    {init}", True),
+    "one that pins itself": ("Batch(items)", "class Batch:\n    {init}\n    def pin_memory(self): return self", False),
+    "a dictionary by another name": ("Batch(items)", "class Batch(dict):\n    {init}", False),
+    "one with an unknown base": ("Batch(items)", "class Batch(elsewhere.Data):\n    {init}", False),
+    "a tensor": ("torch.stack(items)", "", False),
+    "a class or a tensor": ("Batch(items) if args.pin else torch.zeros(8)", "class Batch:\n    {init}", False),
+}
+
+
+@pytest.mark.parametrize(("batch", "kind", "closed"), BATCHES.values(), ids=BATCHES.keys())
+def test_whether_a_loader_could_pin_what_a_collate_function_makes(batch: str, kind: str, closed: bool) -> None:
+    init = "def __init__(self, items): self.items = items"
+    making = f"import elsewhere\n{kind.format(init=init)}\ndef collate(items):\n    return {batch}\n"
+    loader = one_loader(making + "loader = DataLoader(images, collate_fn=collate)")
+    assert loader.cannot_pin is closed
+
+
 PINS = {
     "not said": ("DataLoader(images)", Known.NO),
     "said": ("DataLoader(images, pin_memory=True)", Known.YES),
@@ -459,6 +494,11 @@ NO_SYNC = {
         with context():
             model(x.cuda()).mean().backward()
         """,
+    "no_sync handed to a function": """
+        context = contextlib.nullcontext if step % 4 == 3 else typing.cast(object, model.no_sync)
+        with context():
+            model(x.cuda()).mean().backward()
+        """,
     "a toggle of require_backward_grad_sync": """
         model.require_backward_grad_sync = step % 4 == 3
         model(x.cuda()).mean().backward()
@@ -473,7 +513,7 @@ NO_SYNC = {
 def accumulating(step: str) -> Project:
     body = program({"x.py": step})["x.py"].rstrip().replace("\n", "\n        ")
     tail = f"""
-import contextlib
+import contextlib, typing
 for epoch in range(3):
     for step, (x, y) in enumerate(loader):
         {body}

@@ -109,6 +109,36 @@ def test_a_function_that_makes_what_it_trains_is_no_step(files: str) -> None:
     assert not any(report.context.hot for report in project.reports)
 
 
+GRADIENTS = """
+import torch
+
+class Net:
+    def {name}(self, model, inputs):
+        outputs = model(inputs.cuda())
+        outputs.sum().backward()
+        {then}
+        print(outputs)
+"""
+
+
+def gradients(name: str, then: str = "pass") -> list[bool]:
+    project = analyze({"train.py": GRADIENTS.format(name=name, then=then)})
+    assert project.reports
+    return [report.context.hot for report in project.reports]
+
+
+def test_a_function_that_only_asks_for_gradients_is_no_step() -> None:
+    assert not any(gradients("compute_saliency"))
+    assert not any(gradients("check_gradients"))
+    assert not any(gradients("saliency", "for output in outputs: output.backward(); print(output)"))
+
+
+def test_a_function_that_goes_backward_is_a_step_by_its_name_or_by_its_update() -> None:
+    for name in ("training_step", "backward_generator", "compute_loss", "learn"):
+        assert all(gradients(name)), name
+    assert all(gradients("compute_saliency", "self.optimizer.step()"))
+
+
 def test_a_function_that_trains_what_it_is_given_is_a_step() -> None:
     project = analyze({"train.py": STEP.format(start="pass")})
     assert all(report.context.hot for report in project.reports)

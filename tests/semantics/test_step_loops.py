@@ -69,6 +69,48 @@ if True:
     assert loop.managers == ()
 
 
+NO_BACKWARD_PASS = (
+    "handles.append(module.register_full_backward_pre_hook(hook, prepend=True))",
+    "handles.append(module.register_full_backward_hook(hook))",
+    "outputs.append(module.backward_layer(outputs, lengths))",
+    "check_backward_compatibility(module)",
+    "outputs.append(backward_warp(batch, module.flow))",
+    "callback.on_after_backward(module)",
+)
+
+
+@pytest.mark.parametrize("statement", NO_BACKWARD_PASS)
+def test_what_is_named_for_something_else_than_a_backward_pass_runs_none(statement: str) -> None:
+    project = analyze(
+        {
+            "layers.py": f"""
+import torch
+from elsewhere import backward_warp, callback, check_backward_compatibility, hook
+
+
+def visit(modules, lengths, batch):
+    handles, outputs = [], []
+    for module in modules:
+        {statement}
+    return handles, outputs
+"""
+        }
+    )
+    assert project.backward_passes == [] and project.step_loops == [] and project.kept_graphs == []
+
+
+@pytest.mark.parametrize(
+    "statement", ["engine.model_backward_and_update(loss)", "engine.backward(loss)", "fused_backward(loss)"]
+)
+def test_a_backward_pass_is_known_by_a_part_of_its_name(statement: str) -> None:
+    assert step_loop(f"""
+def run(engine, fused_backward):
+    for batch in loader:
+        loss = model(batch).mean()
+        {statement}
+""")
+
+
 LENGTHS = {
     "for step in range(20):": 20,
     "for step in range(STEPS):": 30,

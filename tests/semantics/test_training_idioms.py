@@ -575,6 +575,51 @@ def test_where_texts_are_tokenized(making: str, expected: set[tuple[Region, Toke
     assert found == expected
 
 
+def test_the_work_of_a_tokenizer_of_the_project_is_a_part_of_its_call() -> None:
+    project = analyze(
+        program(
+            {
+                "words.py": """
+                    from transformers import AutoTokenizer
+
+                    def encode_all(texts, encode_fn, tokenizer):
+                        return [tokenizer(text) for text in texts]
+
+                    class WordTokenizer:
+                        def __init__(self):
+                            self.tokenizer = AutoTokenizer.from_pretrained("gpt2")
+
+                        def __call__(self, texts):
+                            return self.encode(texts) + encode_all(texts, None, self.tokenizer)
+
+                        def encode(self, texts):
+                            return self.tokenizer(texts)
+                    """,
+                "data.py": """
+                    from torch.utils.data import Dataset
+                    from transformers import AutoTokenizer
+                    from words import WordTokenizer
+
+                    class Texts(Dataset):
+                        def __init__(self, texts):
+                            self.texts = texts
+                            self.tokenizer = WordTokenizer()
+                            self.other = AutoTokenizer.from_pretrained("gpt2")
+
+                        def __len__(self):
+                            return len(self.texts)
+
+                        def __getitem__(self, index):
+                            return self.tokenizer(self.texts[index]), self.other(self.texts[index])
+                    """,
+            }
+        )
+    )
+    whole = {(item.site.path.name, item.text) for item in project.tokenizations if not item.part_of_another}
+    assert whole == {("data.py", "self.tokenizer(self.texts[index])"), ("data.py", "self.other(self.texts[index])")}
+    assert any(item.part_of_another for item in project.tokenizations)
+
+
 def test_mapping_a_dataset_once_is_no_work_per_sample() -> None:
     making = """
 def encode(rows):
@@ -891,6 +936,16 @@ UNIT_TESTS = {
     "a method of a test case": ("test_layers.py", "class LayerTest(Base):\n    def test_step(self):\n        {body}\n"),
     "a function in a file of tests": ("test_layers.py", "def test_step():\n    {body}\n"),
     "a helper of the tests": ("test_layers.py", "import pytest\n\n\ndef run_step():\n    {body}\n"),
+    "a helper beside comparisons of arrays": (
+        "test_layers.py",
+        "from numpy.testing import assert_allclose\n\n\ndef run_step():\n    {body}\n",
+    ),
+    "what test cases share": ("layers.py", "class ModelTestCase(Base):\n    def run_step(self):\n        {body}\n"),
+    "what test cases of a library's base share": (
+        "layers.py",
+        "from absl.testing.parameterized import TestCase\n\n\n"
+        "class Checks(TestCase):\n    def run_step(self):\n        {body}\n",
+    ),
     "a test in any file": ("layers.py", "import pytest\n\n\ndef test_step():\n    {body}\n"),
 }
 BODY_OF_TEST = "loss = layer(torch.ones(2, 8).cuda()).sum(); loss.backward(); optimizer.step(); print(loss.item())"

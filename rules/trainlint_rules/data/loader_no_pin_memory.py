@@ -467,6 +467,36 @@ class LoaderNoPinMemory(Rule):
             """,
             because="an evaluation loader",
         ),
+        valid(
+            """
+            import torch
+            from graphs import GraphNet, read_graphs
+            from torch.utils.data import DataLoader
+
+
+            class GraphBatch:
+                def __init__(self, graphs):
+                    self.nodes = torch.cat([graph.nodes for graph in graphs])
+
+                def to(self, device):
+                    self.nodes = self.nodes.to(device)
+                    return self
+
+
+            def collate(graphs):
+                return GraphBatch(graphs)
+
+
+            model = GraphNet().cuda()
+            optimizer = torch.optim.AdamW(model.parameters())
+            for batch in DataLoader(read_graphs("train"), batch_size=32, num_workers=4, collate_fn=collate):
+                loss = model(batch.to("cuda")).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="a loader hands on objects of a class that has no pin_memory method as they are",
+        ),
         *(
             valid(
                 f"""
@@ -538,8 +568,8 @@ class LoaderNoPinMemory(Rule):
 
 
 def _spared(loader: Loader) -> bool:
-    """Whether pinning would come from a framework, be an error, or be set up for a CPU."""
-    elsewhere = loader.item_place is Place.DEVICE or loader.context.under(GuardKind.NOT_DEVICE)
+    """Whether pinning would come from a framework, be an error, do nothing, or be set up for a CPU."""
+    elsewhere = loader.item_place is Place.DEVICE or loader.cannot_pin or loader.context.under(GuardKind.NOT_DEVICE)
     return elsewhere or loader.spared(Duty.PIN_MEMORY)
 
 

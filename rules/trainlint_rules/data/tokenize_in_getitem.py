@@ -404,7 +404,7 @@ class TokenizeInGetitem(Rule):
     def check(self, project: Project) -> Iterator[Finding]:
         for call in project.tokenizations:
             per_item = call.context.region is Region.DATA and call.context.frequency is Frequency.PER_SAMPLE
-            of_sample = call.work is TokenizerWork.ENCODE and not call.fixed
+            of_sample = call.work is TokenizerWork.ENCODE and not call.fixed and not call.part_of_another
             if per_item and of_sample and not call.cached:
                 yield self.finding(
                     call,

@@ -22,6 +22,8 @@ TURN = re.compile(r"[\w)\]]\s*[!=]=\s*[a-z_]", re.IGNORECASE)
 """A rank held against a variable, `rank == turn`: in a loop over all ranks, each of them passes once."""
 FEATURE = re.compile(r"fsdp|deepspeed|zero_?[123]\b", re.IGNORECASE)
 """A way to train that a program has among others: code under its test belongs to some of its runs only."""
+SWITCH = re.compile(r"_only$")
+"""A switch, `rank_zero_only`, that says which rank shall do something, not which rank this is."""
 LITERAL_FIRST = re.compile(r"\b-?\d+\s*[!=]=")
 
 
@@ -438,6 +440,42 @@ class RankGuardedCollective(Rule):
             """,
             because="each rank has its turn, behind a common barrier or at its own; sending is between two ranks",
         ),
+        valid(
+            """
+            import contextlib
+            import os
+            import time
+
+            import torch.distributed as dist
+
+
+            @contextlib.contextmanager
+            def rank_zero_download_and_wait(path):
+                while dist.get_rank() != 0 and not os.path.exists(path):
+                    time.sleep(0.1)
+                yield
+
+
+            class Tracker:
+                def __init__(self, rank_zero_only=True):
+                    self.rank_zero_only = rank_zero_only
+                    self.run = "run" if dist.get_rank() == 0 else None
+
+                def start(self):
+                    if self.rank_zero_only:
+                        told = [self.run]
+                        dist.broadcast_object_list(told, src=0)
+                        self.run = told[0]
+
+
+            dist.init_process_group("nccl")
+            tracker = Tracker()
+            tracker.start()
+            with rank_zero_download_and_wait("weights.done"):
+                dist.barrier()
+            """,
+            because="a setting is the same on all ranks, and a context manager lets all of them into its block",
+        ),
     )
 
     def check(self, project: Project) -> Iterator[Finding]:
@@ -475,7 +513,7 @@ def _rank_guard(context: Context) -> Guard | None:
 
 def _tells_ranks_apart(condition: str) -> bool:
     turn = TURN.search(condition) is not None and LITERAL_FIRST.search(condition) is None
-    return not turn and RANK_OF_A_PART.search(condition) is None
+    return not turn and RANK_OF_A_PART.search(condition) is None and SWITCH.search(condition) is None
 
 
 def _may_be_off(context: Context, rank_guard: Guard) -> bool:

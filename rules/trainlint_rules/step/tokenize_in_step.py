@@ -277,7 +277,7 @@ class TokenizeInStep(Rule):
 
     def check(self, project: Project) -> Iterator[Finding]:
         for call in project.tokenizations:
-            on_the_hot_path = call.context.hot and call.context.routine
+            on_the_hot_path = call.context.hot and call.context.routine and not call.part_of_another
             if on_the_hot_path and call.work is TokenizerWork.ENCODE and not call.cached and not call.generated:
                 waiting = "GPU" if call.context.may_use_gpu else "step"
                 yield self.finding(

@@ -80,6 +80,13 @@ def is_dataset_class(cls: Class) -> bool:
     )
 
 
+def is_test_case(cls: Class) -> bool:
+    """Whether a class holds unit tests, or what they share: `unittest.TestCase`, or a class of the project that is
+    called one."""
+    names = [one.define.name for one in lineage(cls)] + sorted(library_bases(cls))
+    return any(name.endswith("TestCase") for name in names)
+
+
 def is_tokenizer(cls: Class) -> bool:
     """Whether a class of the project is called a tokenizer."""
     name = cls.define.name.lower()

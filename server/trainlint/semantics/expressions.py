@@ -147,6 +147,9 @@ def _attribute(frame: Frame, node: code.Attribute) -> Value:
             known if not isinstance(known, Unknown) else naming.inferred_tensor(assumed_place(frame), keeps_graph=True)
         )
     base = evaluate(frame, node.value)
+    if node.name == "no_sync":
+        # taken to be entered later: `context = nullcontext if last else model.no_sync`
+        frame.run.entry.disables_sync = True
     return attribute(frame, base, node.name)
 
 

@@ -149,10 +149,26 @@ def _item_place(item: Value) -> Place:
 
 
 def run_collate(frame: Frame, collate: Value, loader: Loader) -> None:
-    """Interpret a collate function, and learn whether it puts the batch on the device."""
-    for option in options(collate):
-        if _item_place(_run_item_function(frame, option, Role.COLLATE, loader.forks)) is Place.DEVICE:
-            loader.item_place = Place.DEVICE
+    """Interpret a collate function, and learn whether it puts the batch on the device, and whether a loader could pin
+    it."""
+    batches = [_run_item_function(frame, option, Role.COLLATE, loader.forks) for option in options(collate)]
+    if any(_item_place(batch) is Place.DEVICE for batch in batches):
+        loader.item_place = Place.DEVICE
+    loader.cannot_pin = bool(batches) and all(map(_is_closed, batches))
+
+
+def _is_closed(batch: Value) -> bool:
+    """Whether a batch is an object that a loader cannot look into to pin what it holds: of a class of the project that
+    has no `pin_memory` of its own and derives from nothing that has parts."""
+    return (
+        isinstance(batch, Instance)
+        and classes.library_bases(batch.cls) <= _WITHOUT_PARTS
+        and all(isinstance(base, Class | Reference) for one in classes.lineage(batch.cls) for base in one.bases)
+        and classes.find_member(batch.cls, "pin_memory") is None
+    )
+
+
+_WITHOUT_PARTS = frozenset({"object", "abc.ABC", "typing.Generic"})
 
 
 def run_worker_init(frame: Frame, function: Value, loader: Loader) -> None:

@@ -138,7 +138,7 @@ _STARTS_PROCESSES = frozenset(
     """.split()  # noqa: SIM905
 )
 _DOUBLE = frozenset({"double", "float64", "set_default_dtype"})
-_UNIT_TESTS = frozenset({"pytest", "unittest"})
+_UNIT_TESTS = frozenset({"hypothesis", "numpy.testing", "pytest", "torch.testing", "unittest"})
 """What files of unit tests import. What runs in such a file, runs once."""
 _TEXTS = frozenset({"text", "operand"})
 """Fields that hold lowered code until a record is made of them, since most never are."""
@@ -467,11 +467,13 @@ class Linker:
         role = self._role(run, module, index, function)
         if role is None:
             return
+        facts = module.facts.functions[index]
         frame = Frame(run, module, Where(Root(Role.PROGRAM)), function.row, "", module.variables)
         receiver = self._receiver(frame, function)
         if receiver is not None and self._run_framework_object(frame, receiver):
             return
-        root = Root(role, assumed=role is Role.FORWARD)
+        for_training = "step" in facts.mentions or naming.is_of_training(function.qualname)
+        root = Root(role, assumed=role is Role.FORWARD, for_training=for_training)
         frame.where = Where(root)
         if role in (Role.SAMPLE, Role.COLLATE) and isinstance(receiver, Instance):
             name = function.define.name
@@ -495,7 +497,7 @@ class Linker:
         owner = function.owner
         if name in self.options.step_functions:
             return Role.STEP
-        if _is_of_unit_tests(module, name):
+        if _is_of_unit_tests(module, name) or (owner is not None and classes.is_test_case(owner)):
             return None
         if owner is not None:
             bases = classes.library_bases(owner)

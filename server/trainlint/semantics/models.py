@@ -418,6 +418,9 @@ def _module_protocol(
     if naming.BACKWARD.search(name):
         steps.mark_backward(frame, node)
         return OBJECT
+    if name.startswith("get_") and naming.METRIC.search(name):
+        # what a model has counted so far: numbers for all that is known
+        return UNKNOWN
     return tensors.call_module_value(frame, place, False, given.all())
 
 

@@ -63,6 +63,8 @@ MAIN_PROCESS = Idiom(
     r"|is_local_process_zero|should_log_rank|on_main|one_rank_only",
     re.IGNORECASE,
 )
+ORDERS_RANKS = Idiom(r"first|wait|barrier|sync|download|join", re.IGNORECASE)
+"""In names of context managers: what has ranks wait for each other, and keeps none of them out."""
 TOKENIZER = Idiom(
     r"tokeni[sz]er|(^|_)tok(eni[sz]e)?$|^(sp|spm|sp_model|bpe|_bpe)$|sentencepiece|wordpiece", re.IGNORECASE
 )
@@ -78,6 +80,8 @@ EXPORT = Idiom(
     r"(^|_)(export(er|ers|s|ing)?|deploy(ment)?|onnx|tensorrt|trt|coreml|openvino|tflite)(_|$)", re.IGNORECASE
 )
 TRAINING = Idiom(r"train|fit|(^|_)(run|step|epoch|update|optimi[sz]e)(_|$)", re.IGNORECASE)
+_OF_STEP = Idiom(r"backward|loss|learn|closure|batch|iter", re.IGNORECASE)
+"""Further words of functions that do a part of a step."""
 STEP_INDEX = Idiom(
     r"^_?(i|j|it|n|idx|step|steps|iter|iters|iteration|iterations|batch|batch_?(i|id|idx|index|num|no|nb)|b|bi|ni|niter|n_iter|iter_?num"
     r"|iter_?(count|idx|i)|global_?step|global_?iter|total_?(step|iter)s?|current_?(step|iter)|cur_?(step|iter)|num_?(steps?|updates?|batches)|count|counter"
@@ -112,15 +116,18 @@ WORLD_SIZE = Idiom(
     re.IGNORECASE,
 )
 CUDA = Idiom(r"^_?(use_|with_|has_|is_|no_)?(cuda|gpus?|accel|accelerator)(_available|_enabled)?$", re.IGNORECASE)
-OTHER_ACCELERATOR = Idiom(r"(^|_)(xla|tpus?)(_|$)", re.IGNORECASE)
+OTHER_ACCELERATOR = Idiom(r"(^|_)(xla|[thni]pus?|mlu|habana|gaudi)(_|$)", re.IGNORECASE)
 PHASE = Idiom(
     r"^_?(phase|mode|split|stage|is_?train(ing)?|training|train|is_?eval|eval(uate)?|test|validate|eval_only|is_test|inference|do_train|do_eval|testing)$",
     re.IGNORECASE,
 )
 BACKWARD = Idiom(
     r"^(?!_*(add|after|before|disable|enable|get|has|is|no|on|post|pre|register|remove|set|skip)_)(?!.*hook).*backward"
+    r"(?!s?_?(compat|prefetch|layer|cell|lstm|gru|rnn|net|model|module|encoder|decoder|embed|proj|warp|flow|transform"
+    r"|sampl|diffusion|process))"
 )
-"""What runs a backward pass; not `register_full_backward_hook` or `set_is_last_backward`, which prepare for one."""
+"""What runs a backward pass; not `register_full_backward_hook` or `set_is_last_backward`, which prepare for one, and
+neither the `backward_layer` of a recurrent network nor the `backward_warp` of images."""
 FIRST = Idiom(r"(^|_)(first|is_first|last|is_last|final|is_final|initial)(_|$)", re.IGNORECASE)
 FIRST_OVER = Idiom(r"(^|_)(first|initial)(_\w+)?_(complete|completed|done|finished|over|passed|seen)$", re.IGNORECASE)
 """What holds once the first turn is over: `first_batch_done`."""
@@ -142,6 +149,11 @@ SAMPLER = Idiom(r"sampler")
 def evaluates(name: str) -> bool:
     """Whether a function called `name` evaluates a model, and does not train one."""
     return EVALUATION.search(name) and not TRAINING.search(name)
+
+
+def is_of_training(qualname: str) -> bool:
+    """Whether a function, by its name or that of its class, is a part of training: `Trainer.process`, `update`."""
+    return any(TRAINING.search(word) or _OF_STEP.search(word) for word in qualname.split("."))
 
 
 @functools.cache

@@ -391,6 +391,9 @@ class Loader:
     item_place: Place = Place.UNKNOWN
     """Where the dataset's items live: DEVICE where they are on the GPU before the loader sees them."""
 
+    cannot_pin: bool = False
+    """Whether its batches are objects of a class without `pin_memory`, which a loader hands on as they are."""
+
     transformations: tuple[Transformation, ...] = ()
     """The pipelines that its items go through, one by one, before they make a batch."""
 
@@ -548,6 +551,8 @@ class Tokenization:
     """Whether the text came into being in the step itself: decoded, generated, sampled."""
     fixed: bool = False
     """Whether the text is always the same: a literal, or a token of the tokenizer's own such as `unk_token`."""
+    part_of_another: bool = False
+    """Whether it is how a tokenizer of the project does its work, whose call is known by itself."""
 
     @property
     def certainty(self) -> Confidence:

@@ -508,6 +508,7 @@ def record_tokenization(
         tokenizer=tokenizer,
         generated=_is_generated(first),
         fixed=isinstance(first, Const) or (bool(node.arguments) and _is_special_token(node.arguments[0].value)),
+        part_of_another=_does_the_work_of_another(frame),
     )
 
 
@@ -516,6 +517,25 @@ def _is_special_token(node: code.Expression) -> bool:
     if not isinstance(node, code.Attribute) or not node.name.endswith("_token"):
         return False
     return naming.TOKENIZER.search(dotted(node.value).rpartition(".")[2])
+
+
+def _does_the_work_of_another(frame: Frame) -> bool:
+    """Whether a tokenizer of the project that was called, and recorded then, is at work."""
+    inside: Frame | None = frame
+    while inside is not None:
+        function, caller = inside.function, inside.caller
+        if (
+            function is not None
+            and isinstance(function.define, code.Define)
+            and function.define.name in ("__call__", *library.ENCODING_METHODS)
+            and function.owner is not None
+            and classes.is_tokenizer(function.owner)
+            and inside.called_by is not None
+            and (caller is None or caller.function is None or caller.function.owner is not function.owner)
+        ):
+            return True
+        inside = caller
+    return False
 
 
 def record_frame_access(frame: Frame, node: code.Expression, how: str, *, proved: bool) -> None:

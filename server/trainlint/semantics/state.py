@@ -84,6 +84,11 @@ class Root:
     role: Role
     runs_step: bool = False
     """Whether it runs a backward pass or an optimizer step outside of any loop."""
+    updates: bool = False
+    """Whether one of these is an optimizer step."""
+    for_training: bool = True
+    """Whether it is called for a part of training, or names a step: a function that is not, and that only runs backward
+    passes, asks for gradients to look at."""
     makes_model: bool = False
     """Whether it makes, outside of any loop and condition, a model or an optimizer: then it is no step, but a run of
     its own that happens to be one step long."""
@@ -99,7 +104,7 @@ class Root:
     @property
     def is_step(self) -> bool:
         """Whether each call of it is taken to be a training step, though nobody is seen to call it."""
-        return self.runs_step and not self.makes_model
+        return self.runs_step and not self.makes_model and (self.updates or self.for_training)
 
 
 @dataclass(eq=False, slots=True)

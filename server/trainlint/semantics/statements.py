@@ -298,9 +298,8 @@ def _entered(frame: Frame, node: code.Expression, value: Value) -> Where:
         if (
             isinstance(node, code.Call)
             and isinstance(node.function, code.Attribute)
-            and "main_process_first" not in node.function.name
             and naming.MAIN_PROCESS.search(node.function.name)
-            and "first" not in node.function.name
+            and not naming.ORDERS_RANKS.search(node.function.name)
         ):
             return replace(where, guards=(*where.guards, Standing(GuardKind.RANK, node, len(where.loops))))
         return where

@@ -61,10 +61,13 @@ def _mark(frame: Frame, node: code.Call | None, *, update: bool) -> None:
     if not where.loops:
         if where.root.role is not Role.PROGRAM:
             where.root.runs_step = True
+            where.root.updates = where.root.updates or update
         elif node is None:
             return
         if where.root.role is Role.FUNCTION:
             frame.run.entry.trains = True
+        return
+    if not update and not where.root.for_training:
         return
     frame.run.entry.trains = True
     if where.root.role is Role.PROGRAM and all(loop.listed for loop in where.loops):
