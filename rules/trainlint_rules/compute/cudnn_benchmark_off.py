@@ -8,13 +8,11 @@ from trainlint.lint.rule import Rule, invalid, quote, valid
 from trainlint.semantics.context import Context
 from trainlint.semantics.project import Project
 from trainlint.semantics.values import Const
-from trainlint.semantics.vocabulary import Confidence, GuardKind, Known, Region
+from trainlint.semantics.vocabulary import Confidence, Known
 
 COSTLY = {"torch.backends.cudnn.benchmark": False, "torch.backends.cudnn.deterministic": True}
 """Switches, with the values that keep cuDNN from the fastest algorithms."""
 DETERMINISTIC = "torch.use_deterministic_algorithms"
-CHOSEN = (GuardKind.FLAG, GuardKind.DEBUG, GuardKind.EXCEPTIONAL, GuardKind.OFF)
-"""Guards under which whoever starts the job has asked for it, or something has gone wrong."""
 
 
 class CudnnBenchmarkOff(Rule):
@@ -313,5 +311,5 @@ class CudnnBenchmarkOff(Rule):
 def _slows_convolutions(context: Context) -> bool:
     """Whether training on CUDA, as far as known with convolutions, runs under it without having asked for it."""
     entry = context.entry
-    trains_on_cuda = entry.trains and entry.cuda is Known.YES and context.region is not Region.EVALUATION
-    return trains_on_cuda and entry.names_convolutions and not context.under(*CHOSEN)
+    trains_on_cuda = context.concerns_training and entry.cuda is Known.YES
+    return trains_on_cuda and entry.names_convolutions and not context.on_request

@@ -9,15 +9,11 @@ from trainlint.probe.evidence import Evidence
 from trainlint.probe.judges import judge_condition, judge_share
 from trainlint.probe.verdict import Measurement, Source, Verdict
 from trainlint.semantics.project import Call, Project
-from trainlint.semantics.vocabulary import GuardKind, Region
 
 SETTERS = ("torch.autograd.set_detect_anomaly", "torch.autograd.anomaly_mode.set_detect_anomaly")
 CONTEXTS = ("torch.autograd.detect_anomaly", "torch.autograd.anomaly_mode.detect_anomaly")
 TRAINER = "pytorch_lightning.Trainer"
 OFF = "torch.autograd.set_detect_anomaly(False)"
-
-CHOSEN = (GuardKind.DEBUG, GuardKind.FLAG, GuardKind.EXCEPTIONAL)
-"""Guards under which anomaly mode was asked for."""
 
 
 class DetectAnomaly(Rule):
@@ -203,6 +199,28 @@ class DetectAnomaly(Rule):
         ),
         valid(
             """
+            import torch
+            from torch import nn
+
+
+            def prepare(check=False):
+                if check:
+                    torch.autograd.set_detect_anomaly(True)
+                return nn.Linear(8, 1).cuda()
+
+
+            model = prepare()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for inputs in torch.randn(64, 8, 8):
+                loss = model(inputs.cuda()).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="behind a switch that is off",
+        ),
+        valid(
+            """
             import argparse
 
             import torch
@@ -253,7 +271,7 @@ class DetectAnomaly(Rule):
 
     def check(self, project: Project) -> Iterator[Finding]:
         for call in project.calls_of(*SETTERS, *CONTEXTS, TRAINER):
-            if _switches_on(call) and _concerns_training(call) and not call.context.under(*CHOSEN):
+            if _switches_on(call) and call.context.concerns_training and not call.context.on_request:
                 yield self.finding(
                     call,
                     f"{quote(call.text)} records a stack for every operation and checks every gradient for NaN",
@@ -291,7 +309,3 @@ class DetectAnomaly(Rule):
 def _switches_on(call: Call) -> bool:
     switch = "detect_anomaly" if call.name == TRAINER else "mode"
     return call.name in CONTEXTS or call.arguments.constant(switch) is True
-
-
-def _concerns_training(call: Call) -> bool:
-    return call.context.entry.trains and call.context.region is not Region.EVALUATION

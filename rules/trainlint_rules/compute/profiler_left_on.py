@@ -25,8 +25,6 @@ TRAINER = "pytorch_lightning.Trainer"
 ADVANCED = ("advanced", "AdvancedProfiler")
 """How Lightning calls the profiler that watches every call of Python code. Its others time the hooks alone, or, like
 `"pytorch"`, have a schedule of their own."""
-CHOSEN = (GuardKind.DEBUG, GuardKind.FLAG, GuardKind.EXCEPTIONAL, GuardKind.INTERVAL, GuardKind.FIRST, GuardKind.OFF)
-"""Guards under which profiling was asked for, or is rare."""
 FEW_TURNS = 500
 """A loop of known length up to which a run is taken for one that is only there to be profiled."""
 MEASURES = re.compile(r"profil|bench|speed|timing|(^|_)(trac(e|ing)|perf)(_|$)", re.IGNORECASE)
@@ -424,7 +422,7 @@ class ProfilerLeftOn(Rule):
     def check(self, project: Project) -> Iterator[Finding]:
         yield from self._report_trainers(project)
         for call in project.calls_of(*RECORDING):
-            if not _is_on(call) or call.context.under(*CHOSEN) or _is_there_to_measure(call):
+            if not _is_on(call) or _is_chosen(call) or _is_there_to_measure(call):
                 continue
             if any(_runs_on(loop) for loop in project.step_loops if _records(call, loop)):
                 yield self.finding(
@@ -437,7 +435,7 @@ class ProfilerLeftOn(Rule):
         """Lightning's Trainer runs the profiler that it is given for as long as it trains."""
         for call in project.calls_of(TRAINER):
             advanced = _is_advanced(call.arguments.value("profiler"))
-            chosen = call.context.under(*CHOSEN) or _is_there_to_measure(call) or _is_short(call)
+            chosen = _is_chosen(call) or _is_there_to_measure(call) or _is_short(call)
             if advanced and call.context.entry.trains and not chosen:
                 yield self.finding(
                     call,
@@ -485,6 +483,11 @@ def _runs_on(loop: StepLoop) -> bool:
     """Whether a loop runs longer than one would profile on purpose, as far as can be told."""
     short = loop.turns is not None and loop.turns <= FEW_TURNS
     return not short and not loop.ends_early
+
+
+def _is_chosen(call: Call) -> bool:
+    """Whether profiling was asked for, or is rare."""
+    return call.context.on_request or call.context.under(GuardKind.INTERVAL, GuardKind.FIRST)
 
 
 def _is_there_to_measure(call: Call) -> bool:

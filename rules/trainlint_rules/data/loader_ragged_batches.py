@@ -12,7 +12,6 @@ from trainlint.probe.verdict import Measurement, Source, Verdict
 from trainlint.semantics.duties import Duty
 from trainlint.semantics.project import Call, Loader, Project
 from trainlint.semantics.values import NONE, Instance, Object, options
-from trainlint.semantics.vocabulary import GuardKind
 
 TORCH_LOADER = "torch.utils.data.DataLoader"
 POSITION = 8
@@ -20,8 +19,6 @@ POSITION = 8
 
 COMPILED = ("torch.compile", "torch.nn.Module.compile")
 MARKED = ("torch._dynamo.mark_dynamic", "torch._dynamo.maybe_mark_dynamic")
-CHOSEN = (GuardKind.FLAG, GuardKind.OFF, GuardKind.DEBUG, GuardKind.EXCEPTIONAL)
-"""Conditions that whoever starts the job decides."""
 
 
 class LoaderRaggedBatches(Rule):
@@ -454,7 +451,7 @@ def _is_compiled_model(call: Call) -> bool:
         for one in options(model)
     )
     fixed = call.arguments.absent("dynamic") or call.arguments.constant("dynamic") in (False, None)
-    return is_model and fixed and not call.context.under(*CHOSEN)
+    return is_model and fixed and not call.context.on_request
 
 
 def _may_end_ragged(loader: Loader) -> bool:

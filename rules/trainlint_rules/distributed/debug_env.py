@@ -25,9 +25,6 @@ ON = frozenset({"1", "true", "yes", "on"})
 DETAIL = "detail"
 """The one level of TORCH_DISTRIBUTED_DEBUG that costs at each collective."""
 
-CHOSEN = (GuardKind.DEBUG, GuardKind.FLAG, GuardKind.EXCEPTIONAL, GuardKind.NOT_DEVICE)
-"""Guards under which the setting was asked for, or does not matter."""
-
 
 class DebugEnv(Rule):
     """The code switches on a debugging aid of CUDA or NCCL for every run.
@@ -225,6 +222,30 @@ class DebugEnv(Rule):
             import torch
             from torch import nn
 
+
+            def prepare(check=False):
+                if check:
+                    os.environ["CUDA_LAUNCH_BLOCKING"] = "1"
+                return nn.Linear(8, 1).cuda()
+
+
+            model = prepare()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for inputs in torch.randn(64, 8, 8):
+                loss = model(inputs.cuda()).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="behind a switch that is off",
+        ),
+        valid(
+            """
+            import os
+
+            import torch
+            from torch import nn
+
             os.environ["CUDA_LAUNCH_BLOCKING"] = "0"
             os.environ["TORCH_DISTRIBUTED_DEBUG"] = "INFO"
             model = nn.Linear(8, 1).cuda()
@@ -273,7 +294,9 @@ class DebugEnv(Rule):
 
     def check(self, project: Project) -> Iterator[Finding]:
         for setting in project.environment:
-            if _costs(setting) and setting.context.entry.trains and not setting.context.under(*CHOSEN):
+            context = setting.context
+            matters = context.entry.trains and not context.under(GuardKind.NOT_DEVICE)
+            if _costs(setting) and matters and not context.on_request:
                 yield self.finding(
                     setting,
                     f"{setting.name}={_text(setting)} {COSTS[setting.name]}, in every run of this program",

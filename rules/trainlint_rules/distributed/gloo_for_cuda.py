@@ -17,16 +17,6 @@ GRADIENTS_BY_GROUP = (
 )
 """Wrappers that reduce gradients through the default process group, unless they are given another one."""
 
-CHOSEN = (
-    GuardKind.NOT_DEVICE,
-    GuardKind.EXCEPTIONAL,
-    GuardKind.FLAG,
-    GuardKind.DEBUG,
-    GuardKind.OFF,
-    GuardKind.DATA,
-)
-"""Guards under which gloo was picked for a reason: no GPU, NCCL that failed, an operating system without it."""
-
 
 class GlooForCuda(Rule):
     """Gradients of a model on CUDA are reduced by gloo, which takes them through the host.
@@ -425,7 +415,7 @@ class GlooForCuda(Rule):
 
     def check(self, project: Project) -> Iterator[Finding]:
         for call in project.calls_of(START):
-            if _starts_gloo(call) and not call.context.under(*CHOSEN):
+            if _starts_gloo(call) and not _has_a_reason(call):
                 entry = call.context.entry
                 if entry.trains and not _has_nccl(project, entry) and _reduces_on_cuda(project, entry):
                     yield self.finding(
@@ -445,6 +435,11 @@ class GlooForCuda(Rule):
 def _starts_gloo(call: Call) -> bool:
     backend = call.arguments.constant("backend")
     return isinstance(backend, str) and backend.lower() == "gloo"
+
+
+def _has_a_reason(call: Call) -> bool:
+    """Whether gloo was picked for a reason: no GPU, NCCL that failed, an operating system without it."""
+    return call.context.on_request or call.context.under(GuardKind.NOT_DEVICE, GuardKind.DATA)
 
 
 def _has_nccl(project: Project, entry: Entry) -> bool:

@@ -9,10 +9,7 @@ from trainlint.lint.rule import Rule, invalid, valid
 from trainlint.semantics.library import OPTIMIZERS
 from trainlint.semantics.project import Arguments, Entry, Loader, Project
 from trainlint.semantics.values import UNKNOWN, Const, Host, Listing, Option, Table, Tuple, Value
-from trainlint.semantics.vocabulary import Confidence, Framework
-
-OWN_LOOPS = (Framework.PYTORCH, Framework.FSDP)
-"""Frameworks that leave batches and learning rates to the script."""
+from trainlint.semantics.vocabulary import Confidence
 
 
 class UnscaledLearningRate(Rule):
@@ -384,7 +381,7 @@ def _grows(loader: Loader) -> bool:
 
 def _decides(entry: Entry) -> bool:
     """Whether what the optimizer is made with is the learning rate of the whole run."""
-    return entry.framework in OWN_LOOPS and entry.trains and not entry.resets_learning_rate
+    return entry.on_its_own and entry.trains and not entry.resets_learning_rate
 
 
 class _Rate(NamedTuple):

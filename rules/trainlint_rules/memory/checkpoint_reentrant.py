@@ -6,7 +6,7 @@ from trainlint.fixes.recipe import Applicability, Fix, SetArgument
 from trainlint.lint.finding import Family, Finding
 from trainlint.lint.rule import Rule, invalid, quote, valid
 from trainlint.semantics.project import Call, Project
-from trainlint.semantics.vocabulary import GuardKind, Region
+from trainlint.semantics.vocabulary import GuardKind
 
 CHECKPOINTS = ("torch.utils.checkpoint.checkpoint", "torch.utils.checkpoint.checkpoint_sequential")
 USE_REENTRANT_POSITION = 3
@@ -490,7 +490,7 @@ class CheckpointReentrant(Rule):
             site = call.site
             if (site.path, site.row, site.column) in older or call.context.under(GuardKind.EXCEPTIONAL):
                 continue
-            if call.arguments.absent("use_reentrant") and _concerns_training(call):
+            if call.arguments.absent("use_reentrant") and call.context.concerns_training:
                 yield self.finding(
                     call,
                     f"{quote(call.text)} leaves torch to take the reentrant implementation, which recomputes the whole "
@@ -504,7 +504,3 @@ class CheckpointReentrant(Rule):
         position = USE_REENTRANT_POSITION if call.name.endswith("_sequential") else None
         recipe = SetArgument(call.site, "use_reentrant", "False", position)
         return Fix(Applicability.UNSAFE, "Pass use_reentrant=False", (recipe,))
-
-
-def _concerns_training(call: Call) -> bool:
-    return call.context.entry.trains and call.context.region is not Region.EVALUATION

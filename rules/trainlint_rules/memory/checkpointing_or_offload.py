@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from trainlint.fixes.recipe import Applicability, Fix
 from trainlint.lint.finding import Family, Finding, Severity
@@ -10,8 +10,7 @@ from trainlint.probe.evidence import Evidence
 from trainlint.probe.judges import judge_condition
 from trainlint.probe.verdict import Measurement, Source, Verdict
 from trainlint.semantics.project import Call, Project
-from trainlint.semantics.values import Option, held
-from trainlint.semantics.vocabulary import Confidence, GuardKind, Region
+from trainlint.semantics.values import Option, Value, certainty_of, held
 
 ENABLE = "transformers.PreTrainedModel.gradient_checkpointing_enable"
 OFFLOAD = "torch.distributed.fsdp.CPUOffload"
@@ -19,8 +18,6 @@ ALWAYS_OFFLOADS = "torch.distributed.fsdp.CPUOffloadPolicy"
 ARGUMENTS = "transformers.TrainingArguments"
 FSDP_PLUGINS = ("accelerate.FullyShardedDataParallelPlugin", "accelerate.utils.FullyShardedDataParallelPlugin")
 DEEPSPEED_PLUGINS = ("accelerate.DeepSpeedPlugin", "accelerate.utils.DeepSpeedPlugin")
-CHOSEN = (GuardKind.FLAG, GuardKind.DEBUG, GuardKind.EXCEPTIONAL, GuardKind.OFF)
-"""Guards under which whoever starts the job has asked for it, or something has gone wrong."""
 NAMES_IT = re.compile(r"checkpoint|offload|recompute", re.IGNORECASE)
 """Conditions that ask for it by name, of whatever kind they are otherwise."""
 LENGTHS = ("max_length", "max_seq_length")
@@ -30,6 +27,7 @@ GIB = 2**30
 
 OFFLOADED = ("offload_optimizer", "offload_param")
 """Parts of `zero_optimization` in DeepSpeed's configuration that name where state is kept."""
+OFF_DEVICE = ("cpu", "nvme")
 HELP = "Keep it only if the memory buys a larger batch or longer sequences: measure without it"
 
 RECOMPUTES = "recomputes the activations in each backward pass"
@@ -398,27 +396,17 @@ class CheckpointingOrOffload(Rule):
         names = (ENABLE, OFFLOAD, ALWAYS_OFFLOADS, ARGUMENTS, *FSDP_PLUGINS, *DEEPSPEED_PLUGINS)
         for call in project.calls_of(*names):
             effect = _effect(call)
-            concerns_training = call.context.entry.trains and call.context.region is not Region.EVALUATION
-            if effect and concerns_training and not _is_asked_for(call):
-                yield self.finding(
-                    call,
-                    f"{quote(call.text)} {effect}",
-                    help=HELP,
-                )
+            if effect and call.context.concerns_training and not _is_asked_for(call):
+                yield self.finding(call, f"{quote(call.text)} {effect}", help=HELP)
         for configuration in project.deepspeed:
-            targets = [configuration.holding("zero_optimization", part, "device") for part in OFFLOADED]
-            found = [one for one in targets if held(one) in ("cpu", "nvme")]
-            entry = configuration.context.entry
-            if found and entry.trains and not _is_asked_for(configuration):
-                settings = [one for one in found if isinstance(one, Option)]
-                told = f": {settings[0].file} says so" if len(settings) == len(found) and settings[0].file else ""
+            parts = [configuration.at("zero_optimization", part, "device") for part in OFFLOADED]
+            moved = [device for device in parts if held(device) in OFF_DEVICE]
+            if moved and configuration.context.entry.trains and not _is_asked_for(configuration):
                 yield self.finding(
                     configuration,
-                    f"{quote(configuration.text)} {MOVES}{told}",
+                    f"{quote(configuration.text)} {MOVES}{_told_by(moved)}",
                     help=HELP,
-                    confidence=Confidence.HIGH
-                    if len(settings) < len(found)
-                    else max(setting.certainty for setting in settings),
+                    confidence=max(map(certainty_of, moved)),
                 )
 
     def fix(self, finding: Finding) -> Fix | None:
@@ -436,8 +424,13 @@ class CheckpointingOrOffload(Rule):
 
 def _is_asked_for(call: Occurrence) -> bool:
     """Whether it depends on what whoever starts the job asks for."""
-    context = call.context
-    return context.under(*CHOSEN) or any(NAMES_IT.search(guard.text) for guard in context.guards)
+    return call.context.on_request or any(NAMES_IT.search(guard.text) for guard in call.context.guards)
+
+
+def _told_by(devices: Sequence[Value]) -> str:
+    """Which configuration file alone says so, as the message ends; empty where the program does as well."""
+    files = [device.file if isinstance(device, Option) else "" for device in devices]
+    return f": {files[0]} says so" if all(files) else ""
 
 
 def _effect(call: Call) -> str:
@@ -455,5 +448,5 @@ def _effect(call: Call) -> str:
         return MOVES if arguments.constant("cpu_offload") is True else ""
     if call.name in DEEPSPEED_PLUGINS:
         targets = {arguments.constant("offload_optimizer_device"), arguments.constant("offload_param_device")}
-        return MOVES if targets & {"cpu", "nvme"} else ""
+        return MOVES if not targets.isdisjoint(OFF_DEVICE) else ""
     return MOVES if call.name == ALWAYS_OFFLOADS or arguments.constant("offload_params") is True else ""

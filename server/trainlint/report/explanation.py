@@ -255,7 +255,7 @@ class _Text:
         text = f"{question_of(question)}: {answer_of(question)}"
         if isinstance(context, Context) and question.name == "hot" and not question.answer:
             return f"{text}, it {self._why(context)}"
-        if isinstance(context, Context) and question.name in ("under", "routine") and context.guards:
+        if isinstance(context, Context) and question.name in ("under", "routine", "on_request") and context.guards:
             return f"{text}, it stands under {self._guards(context)}"
         return text
 

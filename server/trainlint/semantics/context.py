@@ -42,6 +42,8 @@ class Guard:
     text: str
     in_step: bool = False
     """Whether it stands inside the step loop, or that of an evaluation: it decides per step rather than once."""
+    asks_module: bool = False
+    """Whether it asks a module for the mode that `train()` and `eval()` put it into: `if not self.training:`."""
 
 
 @dataclass(eq=False, slots=True)
@@ -117,6 +119,11 @@ class Entry:
     leaves_samplers: bool = False
     """Whether the framework that owns the loop was told to leave samplers alone: `use_distributed_sampler=False`."""
 
+    @property
+    def on_its_own(self) -> bool:
+        """Whether no framework takes care of anything: loop, batches and learning rate are the script's."""
+        return not TAKEN_CARE_OF[self.framework]
+
     def spared(self, duty: Duty) -> bool:
         """Whether the framework that owns the loop does this, so that the script need not."""
         return is_spared(self, self.framework, duty)
@@ -189,9 +196,19 @@ class Context:
         """On the hot path: per step or more often, in training."""
         return self.frequency >= Frequency.PER_STEP and self.region is Region.TRAINING
 
+    @property
+    def concerns_training(self) -> bool:
+        """Whether it is code of a program that trains, and not of its evaluation."""
+        return self.entry.trains and self.region is not Region.EVALUATION
+
     def under(self, *kinds: GuardKind) -> bool:
         """Whether a guard of one of these kinds stands around it."""
         return any(guard.kind in kinds for guard in self.guards)
+
+    @property
+    def on_request(self) -> bool:
+        """Whether it runs only where whoever starts the job asked for it, or something has gone wrong."""
+        return self.under(GuardKind.FLAG, GuardKind.OFF, GuardKind.DEBUG, GuardKind.EXCEPTIONAL)
 
     @property
     def may_use_gpu(self) -> bool:

@@ -599,7 +599,7 @@ class DeepSpeedConfiguration:
     context: Context
     settings: Table
 
-    def holding(self, *path: str) -> Value:
+    def at(self, *path: str) -> Value:
         """What stands at a path of keys; UNKNOWN where nothing does, or it is not known."""
         value: Value = self.settings
         for key in path:

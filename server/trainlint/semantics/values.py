@@ -351,6 +351,11 @@ def held(value: Value | None) -> object:
     return value.value if isinstance(value, Const) else UNKNOWN
 
 
+def certainty_of(value: Value) -> Confidence:
+    """How sure it is at most that a value is what `held` says: others may change a setting."""
+    return value.certainty if isinstance(value, Option) else Confidence.HIGH
+
+
 def options(value: Value) -> tuple[Value, ...]:
     """The alternatives of a value: itself, unless it is a choice."""
     return value.options if isinstance(value, Choice) else (value,)
