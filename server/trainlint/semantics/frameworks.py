@@ -26,7 +26,7 @@ from trainlint.semantics import (
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import DeepSpeedConfiguration, Loader, ReportKind, Trainer
-from trainlint.semantics.state import Frame, Role, Standing, Where
+from trainlint.semantics.state import Frame, IteratedByFramework, Role, Standing, Where
 from trainlint.semantics.values import (
     NONE,
     NUMBER,
@@ -252,7 +252,7 @@ def take_loader(frame: Frame, value: Value, framework: Framework, *, training: b
     for option in options(value):
         if isinstance(option, Object) and option.type == object_types.LOADER and isinstance(option.fact, Loader):
             option.fact.prepared_by = option.fact.prepared_by or framework
-            frame.run.framework_loaders.append((option.fact, training))
+            frame.run.framework_loaders.append(IteratedByFramework(option.fact, training))
 
 
 def prepare(frame: Frame, given: Given, framework: Framework) -> Value:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
 
 from trainlint.semantics import (
     calls,
@@ -22,7 +21,17 @@ from trainlint.semantics import (
 )
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.project import Loader, ReportKind
-from trainlint.semantics.state import EngineRun, Frame, Role, Standing, Where
+from trainlint.semantics.state import (
+    EngineRun,
+    Frame,
+    Handler,
+    IteratedByFramework,
+    Occasion,
+    Role,
+    Standing,
+    Subscription,
+    Where,
+)
 from trainlint.semantics.values import (
     NONE,
     NUMBER,
@@ -54,13 +63,6 @@ _THINNED = ("every", "event_filter")
 """Arguments of an event that leave out most of its occurrences."""
 
 
-class Occasion(NamedTuple):
-    """When a handler runs: at which event, and under which condition on its count."""
-
-    event: str
-    guards: tuple[Standing, ...] = ()
-
-
 # --------------------------------------------------------------------------------------------------------- engines
 
 
@@ -68,29 +70,42 @@ def make_engine(frame: Frame, given: Given, node: code.Call | None) -> Value:
     """`Engine(process)`, which runs `process` at each step."""
     frameworks.own(frame, Framework.IGNITE)
     process = _callable(given.get("process_function", 0) or UNKNOWN)
-    return _engine(frame, node, EngineRun(process, evaluates=_evaluates(frame, process)))
+    return _engine(frame, node, EngineRun(process, _role_of(frame, process)))
 
 
-def make_supervised(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
-    """`create_supervised_trainer(…)` and `create_supervised_evaluator(…)`: engines with a process of the library."""
-    evaluates = name.endswith("evaluator")
-    device = tensors.as_device(given.get("device", 2 if evaluates else 3) or UNKNOWN)
-    elsewhere = isinstance(device, DeviceValue) and not device.cuda
-    frameworks.own(frame, Framework.IGNITE, on_cpu=True if elsewhere else None)
-    run = EngineRun(UNKNOWN, evaluates=evaluates)
+def _make_trainer(frame: Frame, given: Given, node: code.Call | None) -> Value:
+    """`create_supervised_trainer(model, optimizer, loss_fn, …)`: an engine with a process of the library."""
+    _own_on(frame, given.get("device", 3))
+    frame.run.entry.trains = True
+    run = EngineRun(UNKNOWN, Role.STEP)
+    # without a transform of its own, the trainer reads the loss itself, and hands out a number
+    run.output = NUMBER
     transform = given.keywords.get("output_transform")
-    if not evaluates:
-        frame.run.entry.trains = True
-        # without a transform of its own, the trainer reads the loss itself, and hands out a number
-        run.output = NUMBER
-        if isinstance(transform, Function):
-            loss = Tensor(frameworks.accelerator(frame), keeps_graph=True, number=True)
-            arguments: list[Value] = [UNKNOWN, UNKNOWN, UNKNOWN, loss]
-            run.output = frameworks.run_as(frame, Role.STEP, transform, arguments)
+    if isinstance(transform, Function):
+        loss = Tensor(frameworks.accelerator(frame), keeps_graph=True, number=True)
+        run.output = frameworks.run_as(frame, Role.STEP, transform, [UNKNOWN, UNKNOWN, UNKNOWN, loss])
+    _place_model(frame, given)
+    return _engine(frame, node, run)
+
+
+def _make_evaluator(frame: Frame, given: Given, node: code.Call | None) -> Value:
+    """`create_supervised_evaluator(model, metrics, …)`: an engine with a process of the library."""
+    _own_on(frame, given.get("device", 2))
+    _place_model(frame, given)
+    return _engine(frame, node, EngineRun(UNKNOWN, Role.EVALUATION))
+
+
+def _own_on(frame: Frame, device: Value | None) -> None:
+    """Note that Ignite owns the loop, and whether it was told to stay on the CPU."""
+    told = tensors.as_device(device or UNKNOWN)
+    elsewhere = isinstance(told, DeviceValue) and not told.cuda
+    frameworks.own(frame, Framework.IGNITE, on_cpu=True if elsewhere else None)
+
+
+def _place_model(frame: Frame, given: Given) -> None:
     model = given.get("model", 0)
     if isinstance(model, Instance):
         model.place = frameworks.accelerator(frame)
-    return _engine(frame, node, run)
 
 
 def _engine(frame: Frame, node: code.Call | None, run: EngineRun) -> Object:
@@ -101,26 +116,25 @@ def _engine(frame: Frame, node: code.Call | None, run: EngineRun) -> Object:
     return Object(object_types.IGNITE_ENGINE, origin=key)
 
 
-def _evaluates(frame: Frame, process: Value) -> bool:
-    """Whether a process function evaluates: nothing in it goes backward, and its name, or that it is without
-    gradients, says so."""
+def _role_of(frame: Frame, process: Value) -> Role:
+    """What a process function is called for. It evaluates where nothing in it goes backward, and its name, or that it
+    is without gradients, says so."""
     function = process.function if isinstance(process, Bound | Partial) else process
     if not isinstance(function, Function) or not isinstance(function.define, code.Define):
-        return False
+        return Role.STEP
     frame.run.read.add((function.module.path, function.define.body))
     mentions = function.module.facts.functions[function.define.body].mentions
     if mentions & {"backward", "step"}:
-        return False
-    return bool(naming.EVALUATION.search(function.define.name)) or bool(
-        mentions & {"no_grad", "inference_mode", "eval"}
-    )
+        return Role.STEP
+    evaluates = naming.EVALUATION.search(function.define.name) or mentions & {"no_grad", "inference_mode", "eval"}
+    return Role.EVALUATION if evaluates else Role.STEP
 
 
 def engine_method(frame: Frame, receiver: Object, name: str, given: Given, node: code.Call | None) -> Value:
     """A method of an engine: `run` runs its process and its handlers; `on` and `add_event_handler` add one."""
     if name == "on":
-        # a decorator: the function that it is put on becomes a handler, called with these arguments
-        frame.run.subscriptions.append((receiver.origin, tuple(_occasions(frame, given)), tuple(given.positional[1:])))
+        occasions = tuple(_occasions(frame, given))
+        frame.run.subscriptions.append(Subscription(receiver.origin, occasions, tuple(given.positional[1:])))
         return Object(object_types.SUBSCRIPTION, origin=str(len(frame.run.subscriptions) - 1))
     if name == "add_event_handler":
         handler = _callable(given.get("handler", 1) or UNKNOWN)
@@ -150,7 +164,7 @@ def _callable(value: Value) -> Value:
 def _add(frame: Frame, key: str, occasion: Occasion, handler: Value, arguments: tuple[Value, ...]) -> None:
     run = frame.run.engines.get(key)
     if run is not None and isinstance(handler, Function | Bound | Partial):
-        run.handlers.append((occasion, handler, arguments))
+        run.handlers.append(Handler(occasion, handler, arguments))
 
 
 # ---------------------------------------------------------------------------------------------------------- events
@@ -197,7 +211,7 @@ def attach_logger(frame: Frame, name: str, given: Given, node: code.Call | None)
     """`logger.attach_output_handler(engine, event_name, …)`: the tracker is called at each such event."""
     engine = given.get("engine", 0)
     run = frame.run.engines.get(engine.origin) if isinstance(engine, Object) else None
-    if run is None or run.evaluates:
+    if run is None or not run.trains:
         return
     outer = frame.where
     for occasion in _occasions(frame, given, 1):
@@ -219,7 +233,7 @@ def _use_loader(frame: Frame, key: str, data: Value) -> None:
         if isinstance(option, Object) and option.type == object_types.LOADER:
             run.batch = iteration.item_of_object(frame, option)
             if isinstance(option.fact, Loader):
-                frame.run.framework_loaders.append((option.fact, not run.evaluates))
+                frame.run.framework_loaders.append(IteratedByFramework(option.fact, run.trains))
 
 
 def _run(frame: Frame, key: str) -> None:
@@ -229,13 +243,12 @@ def _run(frame: Frame, key: str) -> None:
         return
     run.ran = True
     engine = Object(object_types.IGNITE_ENGINE, origin=key)
-    role = Role.EVALUATION if run.evaluates else Role.STEP
     if isinstance(run.process, Function | Bound | Partial):
-        frame.run.entry.trains = frame.run.entry.trains or not run.evaluates
+        frame.run.entry.trains = frame.run.entry.trains or run.trains
         # an engine runs its process as it is, also where that evaluates
-        run.output = _call(frame, role, run.process, [engine, run.batch], (), grad=GradMode.ENABLED)
+        run.output = _call(frame, run.role, run.process, [engine, run.batch], (), grad=GradMode.ENABLED)
     for occasion, handler, arguments in run.handlers:
-        called_as = role if occasion.event in STEP_EVENTS else Role.EPOCH
+        called_as = run.role if occasion.event in STEP_EVENTS else Role.EPOCH
         # once in a run is no more often than once per epoch
         if occasion.event in (*STEP_EVENTS, *EPOCH_EVENTS, *ONCE_EVENTS):
             _call(frame, called_as, handler, [engine, *arguments], occasion.guards)
@@ -341,12 +354,8 @@ def _barrier(frame: Frame, given: Given, node: code.Call | None) -> Value:
 
 FUNCTIONS: Mapping[str, Callable[[Frame, Given, code.Call | None], Value]] = {
     "ignite.engine.Engine": make_engine,
-    "ignite.engine.create_supervised_trainer": lambda frame, given, node: make_supervised(
-        frame, "trainer", given, node
-    ),
-    "ignite.engine.create_supervised_evaluator": lambda frame, given, node: make_supervised(
-        frame, "evaluator", given, node
-    ),
+    "ignite.engine.create_supervised_trainer": _make_trainer,
+    "ignite.engine.create_supervised_evaluator": _make_evaluator,
     "ignite.distributed.Parallel": _make_parallel,
     "ignite.distributed.auto_dataloader": _auto_loader,
     "ignite.distributed.auto_model": _auto_model,

@@ -9,7 +9,7 @@ from trainlint.semantics.arguments import Given
 from trainlint.semantics.duties import Duty
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import Loader
-from trainlint.semantics.state import Frame
+from trainlint.semantics.state import Frame, IteratedByHand
 from trainlint.semantics.values import (
     ARRAY,
     FRAME,
@@ -95,7 +95,7 @@ def _item_of_generated(frame: Frame, value: Generated) -> Value:
     loader = next((tensor.loader for tensor in tensors.tensors_in(found) if tensor.loader is not None), None)
     if loader is not None:
         # whoever writes a generator without end starts the loader anew in it
-        run.hand_iterated.append((loader, replace(frame.where, loops=()), True))
+        run.hand_iterated.append(IteratedByHand(loader, replace(frame.where, loops=()), again=True))
     return found
 
 

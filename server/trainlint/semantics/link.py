@@ -62,7 +62,6 @@ from trainlint.semantics.project import (
     FileLoad,
     FrameAccess,
     KeptGraph,
-    Loader,
     LoaderUse,
     NormalizedConvolution,
     Placement,
@@ -77,7 +76,7 @@ from trainlint.semantics.project import (
     Upload,
     Wrapping,
 )
-from trainlint.semantics.state import Frame, LoopRun, ModuleState, Role, Root, Run, Units, Where
+from trainlint.semantics.state import Frame, IteratedByHand, LoopRun, ModuleState, Role, Root, Run, Units, Where
 from trainlint.semantics.values import NUMBER, Bound, Class, Function, Instance, Object, Tensor, is_reference, options
 from trainlint.semantics.vocabulary import Framework, GuardKind, Known, Place, Region
 
@@ -802,14 +801,15 @@ class _Finisher:
             sampler.context = self._context(run.sampler_where[id(sampler)])
             sampler.sets_epoch = sampler.sets_epoch or run.entry.sets_epoch
             self.project.samplers.append(sampler)
-        for loader, training in run.framework_loaders:
-            region = Region.TRAINING if training else Region.EVALUATION
-            loader.uses.append(LoaderUse(loader.site, region, training, loader.context))
-        for loader, where, again in run.hand_iterated:
-            context = self._context(where)
-            self._use_by_hand(loader, context, where, again)
+        for loader, trains in run.framework_loaders:
+            region = Region.TRAINING if trains else Region.EVALUATION
+            loader.uses.append(LoaderUse(loader.site, region, trains, loader.context))
+        for iterated in run.hand_iterated:
+            self._use_by_hand(iterated)
 
-    def _use_by_hand(self, loader: Loader, context: Context, where: Where, again: bool) -> None:
+    def _use_by_hand(self, iterated: IteratedByHand) -> None:
+        loader, where = iterated.loader, iterated.where
+        context = self._context(where)
         if any(use.region is Region.TRAINING for use in loader.uses):
             return
         evaluation = context.region is Region.EVALUATION or (
@@ -817,7 +817,7 @@ class _Finisher:
         )
         region = Region.EVALUATION if evaluation or not self.run.entry.trains else Region.TRAINING
         rare = any(guard.kind is GuardKind.EXCEPTIONAL for guard in where.guards)
-        restarts = again or (any(loop.holds_steps for loop in where.loops) and not rare)
+        restarts = iterated.again or (any(loop.holds_steps for loop in where.loops) and not rare)
         loader.uses.append(LoaderUse(loader.site, region, restarts, context))
 
     def _finish_loops(self) -> None:

@@ -40,7 +40,7 @@ from trainlint.semantics.project import (
     TokenizerWork,
     Transfer,
 )
-from trainlint.semantics.state import Frame, Role, Where
+from trainlint.semantics.state import Frame, IteratedByHand, Role, Where
 from trainlint.semantics.text import dotted
 from trainlint.semantics.values import (
     NONE,
@@ -372,7 +372,7 @@ def note_iteration(frame: Frame, loader: Object) -> None:
     """Record that an iterator over a loader is made by hand: `iter(loader)`."""
     if not isinstance(loader.fact, Loader):
         return
-    frame.run.hand_iterated.append((loader.fact, frame.where, False))
+    frame.run.hand_iterated.append(IteratedByHand(loader.fact, frame.where, again=False))
 
 
 # ------------------------------------------------------------------------------------- calls, prints, tokenizers

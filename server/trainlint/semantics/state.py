@@ -27,7 +27,7 @@ from trainlint.semantics.project import (
     SyncPoint,
     Transformation,
 )
-from trainlint.semantics.values import UNKNOWN, Class, Function, Instance, Value
+from trainlint.semantics.values import UNKNOWN, Bound, Class, Function, Instance, Partial, Value
 from trainlint.semantics.vocabulary import GradMode, GuardKind, Known, Place
 
 if TYPE_CHECKING:
@@ -117,20 +117,6 @@ class WrappedModel:
 
 
 @dataclass(eq=False, slots=True)
-class EngineRun:
-    """An engine of Ignite: what it runs at each step, and what waits for its events."""
-
-    process: Value
-    evaluates: bool
-    output: Value = UNKNOWN
-    """What its process returned, which handlers read as `engine.state.output`."""
-    batch: Value = UNKNOWN
-    handlers: list[tuple[Any, Value, tuple[Value, ...]]] = field(default_factory=list)
-    """Occasions, each with the function that runs then and what it is passed after the engine."""
-    ran: bool = False
-
-
-@dataclass(eq=False, slots=True)
 class LoopRun:
     """One loop in one chain of calls. What it is for is known when the entry point has been walked."""
 
@@ -184,6 +170,50 @@ class Standing:
     depth: int
     ends_from: int | None = None
     """For EXCEPTIONAL branches that leave loops: the outermost loop, by index, that the branch ends."""
+
+
+class Occasion(NamedTuple):
+    """When a handler of an engine runs: at which event, and under which condition on its count."""
+
+    event: str
+    guards: tuple[Standing, ...] = ()
+
+
+class Handler(NamedTuple):
+    """What an engine of Ignite runs on an occasion."""
+
+    occasion: Occasion
+    function: Function | Bound | Partial
+    arguments: tuple[Value, ...]
+    """What it is passed after the engine."""
+
+
+class Subscription(NamedTuple):
+    """`engine.on(…)`, a decorator: the function that it is put on becomes a handler."""
+
+    engine: str
+    """By its key in `Run.engines`."""
+    occasions: tuple[Occasion, ...]
+    arguments: tuple[Value, ...]
+    """What the function is passed after the engine."""
+
+
+@dataclass(eq=False, slots=True)
+class EngineRun:
+    """An engine of Ignite: what it runs at each step, and what waits for its events."""
+
+    process: Value
+    role: Role
+    """STEP where it trains, else EVALUATION."""
+    output: Value = UNKNOWN
+    """What its process returned, which handlers read as `engine.state.output`."""
+    batch: Value = UNKNOWN
+    handlers: list[Handler] = field(default_factory=list)
+    ran: bool = False
+
+    @property
+    def trains(self) -> bool:
+        return self.role is Role.STEP
 
 
 class Work(NamedTuple):
@@ -269,6 +299,33 @@ class Allocation(NamedTuple):
     process: object
     """The process, by an object of its own."""
     guards: tuple[Standing, ...]
+
+
+class Factory(NamedTuple):
+    """A call that makes a tensor."""
+
+    site: Site
+    name: str
+    arguments: Arguments
+    loops: int
+    """How many loops were open."""
+
+
+class IteratedByHand(NamedTuple):
+    """A loader that `iter()` was called on."""
+
+    loader: Loader
+    where: Where
+    again: bool
+    """Whether a generator starts it again and again."""
+
+
+class IteratedByFramework(NamedTuple):
+    """A loader that a framework goes over."""
+
+    loader: Loader
+    trains: bool
+    """Whether it trains on it."""
 
 
 @immutable
@@ -363,10 +420,10 @@ class Frame:
     """Dotted names that the statement under evaluation assigns."""
     standing_alone: int = -1
     """`at` of the call that is a statement of its own."""
-    factories: dict[int, tuple[Site, str, Arguments]] = field(default_factory=dict)
+    factories: dict[int, Factory] = field(default_factory=dict)
     """Factory calls met in this function, by the identity of their node."""
-    factory_names: dict[str, tuple[Site, str, Arguments, int]] = field(default_factory=dict)
-    """The same, by the variable that the tensor was bound to, with the number of loops open then."""
+    factory_names: dict[str, Factory] = field(default_factory=dict)
+    """The same, by the variable that the tensor was bound to."""
     before_loops: list[frozenset[str]] = field(default_factory=list)
     """For each open loop of this function, the names that were bound before it."""
     loop_bodies: list[code.Block] = field(default_factory=list)
@@ -403,14 +460,14 @@ class Frame:
             frame = frame.caller
         return frame.module if frame.module.is_main else frame
 
-    def made_by(self, node: code.Expression) -> tuple[Site, str, Arguments] | None:
+    def made_by(self, node: code.Expression) -> Factory | None:
         """The factory call of this function, at the same depth of loops, that made the tensor that `node` names."""
         while isinstance(node, code.Call) and isinstance(node.function, code.Attribute):
             if id(node) in self.factories:
                 return self.factories[id(node)]
             node = node.function.value
         made = self.factory_names.get(node.id) if isinstance(node, code.Name) else None
-        return made[:3] if made is not None and made[3] == len(self.where.loops) else None
+        return made if made is not None and made.loops == len(self.where.loops) else None
 
     def lookup(self, name: str) -> Value | None:
         """The value of a variable, by Python's scoping; None where nothing binds it."""
@@ -488,15 +545,11 @@ class Run:
     """Where the losses live that backward passes start from; also unknown, where a model runs that may be anywhere."""
     saved_kinds: set[str] = field(default_factory=set)
     """Kinds of training state that any save of this entry point writes."""
-    hand_iterated: list[tuple[Loader, Where, bool]] = field(default_factory=list)
-    """Loaders that `iter()` was called on, with the circumstances, and whether a generator starts them again and
-    again."""
-    framework_loaders: list[tuple[Loader, bool]] = field(default_factory=list)
-    """Loaders that a framework iterates, with whether it trains on them."""
+    hand_iterated: list[IteratedByHand] = field(default_factory=list)
+    framework_loaders: list[IteratedByFramework] = field(default_factory=list)
     engines: dict[str, EngineRun] = field(default_factory=dict)
     """Engines of Ignite, by the place and the way that they are made."""
-    subscriptions: list[tuple[str, tuple[Any, ...], tuple[Value, ...]]] = field(default_factory=list)
-    """What `engine.on(…)` was called with, as a decorator: the engine, the occasions, further arguments."""
+    subscriptions: list[Subscription] = field(default_factory=list)
     roots: dict[tuple[Role, bool, bool, bool, Known], Root] = field(default_factory=dict)
     mentions: frozenset[str] = frozenset()
     """The names among `extract.WATCHED` that the files of the closure mention."""

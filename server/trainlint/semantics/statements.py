@@ -108,7 +108,7 @@ def _assign(frame: Frame, node: code.Assign) -> Leaves:
         elif isinstance(value, Tensor) and value.created and isinstance(target, code.Name):
             made = frame.made_by(node.value)
             if made is not None:
-                frame.factory_names[target.id] = (*made, len(frame.where.loops))
+                frame.factory_names[target.id] = made
         if isinstance(target, code.Attribute):
             _note_switch(frame, target.name, node.value)
     return Leaves.END

@@ -8,7 +8,7 @@ from trainlint.semantics import clocks, code, entry_facts, library, naming, obje
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import Arguments, EarlyRead, Site, SyncKind, SyncPoint, Transfer, Upload
-from trainlint.semantics.state import Frame
+from trainlint.semantics.state import Factory, Frame
 from trainlint.semantics.text import describe, dotted
 from trainlint.semantics.values import (
     ARRAY,
@@ -387,9 +387,9 @@ def _record_transfer(
         device_is_certain=device.cuda and not device.cpu and not device.other and device.proved,
         device_is_known=device.proved,
         host_value_reused=not (moved is not None and dotted(moved) in frame.rebinding),
-        made_by=factory[0] if factory and moved is not None and id(moved) in frame.factories else None,
-        factory=factory[1] if factory else name if "." in name else "",
-        factory_arguments=factory[2] if factory else given.arguments(name) if "." in name else Arguments(),
+        made_by=factory.site if factory and moved is not None and id(moved) in frame.factories else None,
+        factory=factory.name if factory else name if "." in name else "",
+        factory_arguments=factory.arguments if factory else given.arguments(name) if "." in name else Arguments(),
         device_text=_device_text(node, given, name),
     )
 
@@ -407,7 +407,7 @@ def record_copy(frame: Frame, node: code.Subscript, value: Tensor) -> None:
         value=value,
         target=Place.DEVICE,
         non_blocking=Known.NO,
-        factory=made[1] if made else "",
+        factory=made.name if made else "",
     )
 
 
@@ -684,7 +684,7 @@ def _factory(frame: Frame, name: str, last: str, given: Given, node: code.Call |
         if library.HOST_TENSOR.match(name):
             records.record_call(frame, name, given, node)
     if node is not None and last not in ("Variable",):
-        frame.factories[id(node)] = (frame.site(node.at), name, given.arguments(name))
+        frame.factories[id(node)] = Factory(frame.site(node.at), name, given.arguments(name), len(frame.where.loops))
     device = given.keywords.get("device")
     if device is None and last == "as_tensor" and len(given.positional) > 2:
         device = given.positional[2]
