@@ -79,9 +79,9 @@ class ProjectCheck:
         plan = self.files.plan(context)
         tasks = [
             task
-            for component, named in zip(plan.components, plan.named, strict=True)
-            if not wanted.isdisjoint(component)
-            for task in self._tasks(component, self.files.configurations(named))
+            for component in plan.components
+            if not wanted.isdisjoint(component.files)
+            for task in self._tasks(component.files, self.files.configurations(component))
             if not wanted.isdisjoint(task.governed)
         ]
         plain = [self._plain_task(path) for path in plan.plain if path in wanted]

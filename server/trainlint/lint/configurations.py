@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from trainlint.semantics.configuration_files import AROUND, SUFFIXES, YAML, is_launcher
 
@@ -19,11 +20,15 @@ _MOST_LOOKED_AT = 10_000
 _DEEPEST_FOLDER = 6
 """Levels below a folder of files that name one another."""
 
-Named = Sequence[tuple[Path, Sequence[str]]]
-"""Files of code with the names that they give to configuration files."""
+
+class ConfigurationNames(NamedTuple):
+    """What a file of code calls configuration files."""
+
+    code: Path
+    names: tuple[str, ...]
 
 
-def places(root: Path, named: Named) -> list[str]:
+def places(root: Path, named: Sequence[ConfigurationNames]) -> list[str]:
     """Where the files may lie that code means by relative names, and the folders that it means: in or below the folders
     between the code and the root of its project, since nobody knows where programs are started. Absolute, each once."""
     found: dict[str, None] = {}
@@ -39,7 +44,7 @@ def is_file_of_interest(place: str) -> bool:
     return place.endswith(SUFFIXES) or is_launcher(place)
 
 
-def _places(root: str, named: Named) -> Iterator[str]:
+def _places(root: str, named: Sequence[ConfigurationNames]) -> Iterator[str]:
     inside = os.path.join(root, "")  # noqa: PTH118 - with the separator at its end
     launchers_looked_for: set[str] = set()
     for code, names in named:

@@ -193,19 +193,18 @@ class _Explaining:
         """Look at the row as the rules do."""
         paths = sorted({*self.run.context(self.root), self.path})
         plan = self.files.plan(paths)
-        parts = zip(plan.components, plan.named, strict=True)
-        component, named = next(((one, names) for one, names in parts if self.path in one), ((), ()))
-        if not component or not rows:
+        component = next((one for one in plan.components if self.path in one.files), None)
+        if component is None or not rows:
             return
         extraction = Extraction(self.files, self.run.jobs)
-        extraction.prepare(component)
-        facts = extraction.facts(component)
+        extraction.prepare(component.files)
+        facts = extraction.facts(component.files)
         options = link_options(self.governing, self.root)
         self.found.torch = admitted_torch(self.root, self.governing.resolved.settings.torch_version)
         if self.path not in facts:
             return
         self.found.is_linked = True
-        contents = self.files.configurations(named).contents
+        contents = self.files.configurations(component).contents
         selection = self.governing.selection
         component_here = Component(self.root, facts, options, selection, [self.path], configurations=contents)
         looking = _Looking(component_here, self.path, rows[0], list(self._questioned()))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainlint.lint.cache import Cache
-from trainlint.lint.configurations import Named, is_file_of_interest, places
+from trainlint.lint.configurations import ConfigurationNames, is_file_of_interest, places
 from trainlint.semantics.configuration_files import MOST_BYTES
 from trainlint.source.dependencies import dependency_files
 from trainlint.source.documents import NOTEBOOK, Unreadable, decode, read_bytes
@@ -35,15 +35,22 @@ class SourceFile:
 
 
 @dataclass(frozen=True, slots=True)
+class PlannedComponent:
+    """Relevant files that belong together."""
+
+    files: tuple[Path, ...]
+    """Sorted."""
+    named: tuple[ConfigurationNames, ...]
+    """Of those of them that name configuration files."""
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """Which files belong together, and which need a look of their own."""
 
-    components: tuple[tuple[Path, ...], ...]
-    """The relevant files, by connected component."""
+    components: tuple[PlannedComponent, ...]
     plain: tuple[Path, ...]
-    """The other files."""
-    named: tuple[tuple[tuple[Path, tuple[str, ...]], ...], ...] = ()
-    """For each component, its files that name configuration files, with these names."""
+    """The files that are not relevant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,14 +133,14 @@ class ProjectFiles:
         else:
             plan = plan_of(self._outlines(files))
             index = {file.path: number for number, file in enumerate(files)}
-            rows = [[index[path] for path in component] for component in plan.components]
-            names = [[[index[path], list(those)] for path, those in named] for named in plan.named]
+            rows = [[index[path] for path in component.files] for component in plan.components]
+            names = [[[index[path], list(those)] for path, those in one.named] for one in plan.components]
             self.cache.put(_PLAN_KIND, key, json.dumps([rows, names], separators=(",", ":")))
         return plan
 
-    def configurations(self, named: Named) -> Configurations:
+    def configurations(self, component: PlannedComponent) -> Configurations:
         """The configuration files that files of a component name."""
-        found = places(self.root, named) if named else []
+        found = places(self.root, component.named) if component.named else []
         wanted = [Path(place) for place in found if is_file_of_interest(place) and self._may_be_there(place)]
         contents = {path: data for path in wanted if (data := self._configuration(path)) is not None}
         return Configurations(tuple(found), contents)
@@ -202,9 +209,11 @@ def plan_of(outlines: Mapping[Path, Outline]) -> Plan:
     found = closure(outlines).components
     grouped = {path for component in found for path in component}
     named = (
-        tuple((path, names) for path in component if (names := outlines[path].configurations)) for component in found
+        tuple(ConfigurationNames(path, names) for path in component if (names := outlines[path].configurations))
+        for component in found
     )
-    return Plan(found, tuple(path for path in outlines if path not in grouped), tuple(named))
+    components = tuple(map(PlannedComponent, found, named))
+    return Plan(components, tuple(path for path in outlines if path not in grouped))
 
 
 def _code_of(file: SourceFile) -> bytes:
@@ -237,9 +246,14 @@ def _outline_from(text: str) -> Outline | None:
 def _plan_from(text: str, files: list[SourceFile]) -> Plan | None:
     try:
         rows, names = json.loads(text)
-        components = tuple(tuple(files[number].path for number in row) for row in rows)
+        components = tuple(
+            PlannedComponent(
+                tuple(files[number].path for number in row),
+                tuple(ConfigurationNames(files[number].path, tuple(map(str, those))) for number, those in named),
+            )
+            for row, named in zip(rows, names, strict=True)
+        )
         grouped = {number for row in rows for number in row}
-        named = tuple(tuple((files[number].path, tuple(map(str, those))) for number, those in row) for row in names)
     except (ValueError, TypeError, IndexError):
         return None
-    return Plan(components, tuple(file.path for number, file in enumerate(files) if number not in grouped), named)
+    return Plan(components, tuple(file.path for number, file in enumerate(files) if number not in grouped))
