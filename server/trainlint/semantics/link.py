@@ -754,7 +754,7 @@ class _Finisher:
     @cached_property
     def bias_needed(self) -> bool:
         """Whether code uses biases of layers without asking whether they have one."""
-        return structures.needs_bias(self.run)
+        return structures.code_uses_biases(self.run)
 
     def _completed(self, record: Any, made: list[Any]) -> Any:
         """Fields that only the whole entry point tells."""

@@ -330,7 +330,7 @@ def _bias(convolution: code.Call) -> Known:
 # --------------------------------------------------------------------------------------------------- uses of a bias
 
 
-def needs_bias(node: object) -> bool:
+def uses_bias(node: object) -> bool:
     """Whether code uses the bias of what may be a convolution as if it were there: `nn.init.zeros_(m.bias)`, but not
     `if m.bias is not None: …`, nor where `m` is tested to be another layer, nor `self.bias`."""
     if isinstance(node, code.If | code.Conditional):
@@ -340,7 +340,7 @@ def needs_bias(node: object) -> bool:
         asks = "bias" in mentions or "bias" in texts
         tests = "isinstance" in names or any("Norm" in text or "Linear" in text for text in texts)
         excludes = tests and not any("Conv" in name or name == "Module" for name in mentions + names + texts)
-        return (not asks and not excludes and needs_bias(node.body)) or needs_bias(node.orelse)
+        return (not asks and not excludes and uses_bias(node.body)) or uses_bias(node.orelse)
     if isinstance(node, code.Attribute) and node.name == "bias" and dotted(node) != "self.bias":
         return True
-    return isinstance(node, tuple) and any(needs_bias(part) for part in node if isinstance(part, tuple))
+    return isinstance(node, tuple) and any(uses_bias(part) for part in node if isinstance(part, tuple))

@@ -30,18 +30,18 @@ def note_structures(run: Run) -> None:
             _note_attentions(function)
 
 
-def needs_bias(run: Run) -> bool:
+def code_uses_biases(run: Run) -> bool:
     """Whether the code of the models, or of the entry point's own file, uses biases of layers without asking whether
     they have one."""
     facts = run.facts[run.entry.path]
     own = (_Function(run, run.entry.path, index) for index in range(len(facts.functions)))
-    return any(_needs_bias(function) for function in (*own, *_functions_of_models(run)))
+    return any(_uses_bias(function) for function in (*own, *_functions_of_models(run)))
 
 
-def _needs_bias(function: _Function) -> bool:
+def _uses_bias(function: _Function) -> bool:
     run, path, index = function.run, function.path, function.index
     run.read.add((path, index))
-    return "bias" in function.words and normalization.needs_bias(run.decoded.body(path, run.facts[path], index))
+    return "bias" in function.words and normalization.uses_bias(run.decoded.body(path, run.facts[path], index))
 
 
 @dataclass(frozen=True, slots=True)
