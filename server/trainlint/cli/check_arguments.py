@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from trainlint.cli.arguments import (
     CommaSeparated,
@@ -291,20 +291,29 @@ def _check_baseline(found: argparse.Namespace) -> None:
             raise Failure(f"`--write-baseline` cannot be given together with `{option}`: it lists all that is found")
 
 
+class _Conflict(NamedTuple):
+    """A word of the command line that does not go with `--watch`."""
+
+    word: str
+    is_given: bool
+    reason: str
+
+
 def _check_watch(found: argparse.Namespace, paths: Sequence[str]) -> None:
     """Refuse what cannot go with `--watch`, which does it again and again.
 
     Raises:
         Failure: with the reason.
     """
-    given = {
-        "-": (STANDARD_INPUT in paths, "standard input does not change"),
-        "--add-suppressions": (found.add_suppressions is not None, "it would silence what you are about to mend"),
-        "--write-baseline": (found.write_baseline is not None, "it would list what you are about to mend"),
-    }
-    for word, (is_given, reason) in given.items():
-        if is_given:
-            raise Failure(f"`--watch` cannot be given together with `{word}`: {reason}")
+    suppresses, lists = found.add_suppressions is not None, found.write_baseline is not None
+    conflicts = (
+        _Conflict(STANDARD_INPUT, STANDARD_INPUT in paths, "standard input does not change"),
+        _Conflict("--add-suppressions", suppresses, "it would silence what you are about to mend"),
+        _Conflict("--write-baseline", lists, "it would list what you are about to mend"),
+    )
+    for conflict in conflicts:
+        if conflict.is_given:
+            raise Failure(f"`--watch` cannot be given together with `{conflict.word}`: {conflict.reason}")
 
 
 def _settings(found: argparse.Namespace) -> dict[str, object]:

@@ -71,12 +71,6 @@ class Dropped:
     too_uncertain: bool = False
     """Whether its confidence is less than what is asked for."""
 
-    @property
-    def is_dropped(self) -> bool:
-        """Whether anything keeps it out."""
-        named = self.ignored_by is not None or self.silenced_by is not None
-        return named or self.not_selected or self.wrong_torch or self.too_uncertain
-
 
 @dataclass(slots=True)
 class Explanation:
