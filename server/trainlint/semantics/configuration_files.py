@@ -145,6 +145,9 @@ def _parse_yaml(text: str) -> object:
             for value in merged:
                 named = value.value if isinstance(value, yaml.SequenceNode) else [value]
                 self.left -= sum(len(one.value) for one in named)
+                if isinstance(value, yaml.SequenceNode):
+                    # PyYAML before 6.0.3 copies what is named again as often as it is named
+                    value.value = list({id(one): one for one in named}.values())
             if self.left < 0:
                 raise ValueError("merge keys repeat too much")
             super().flatten_mapping(node)
