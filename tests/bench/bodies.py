@@ -202,7 +202,7 @@ def build(width: int = $n2, **options):
     """Make the network that the scripts train."""
     return Network(width, **options)
 ''',
-    "data": '"""A data set of the repository and the transforms it needs."""\n'
+    "data": '"""A dataset of the repository and the transforms it needs."""\n'
     + _IMPORTS
     + '''
 from torch.utils.data import DataLoader, Dataset

@@ -1,7 +1,7 @@
 """Training projects made by a deterministic generator: as large as asked for, and the same on every machine.
 
 Their files are of the kinds that real repositories consist of, in about the same proportions of code, comments and
-documentation: models, data sets, losses, engines, shared tools, and scripts that train with some of each.
+documentation: models, datasets, losses, engines, shared tools, and scripts that train with some of each.
 """
 
 from __future__ import annotations

@@ -78,9 +78,9 @@ MADE = {
 }
 
 THROUGH = {
-    "a data set of a library": "datasets.ImageFolder('images', transform=pipeline)",
+    "a dataset of a library": "datasets.ImageFolder('images', transform=pipeline)",
     "by position": "datasets.ImageFolder('images', pipeline)",
-    "a data set of the project": "Images(paths, pipeline)",
+    "a dataset of the project": "Images(paths, pipeline)",
     "a part of it": "Subset(datasets.CIFAR10('data', transform=pipeline), range(100))",
     "a part of one of the project": "Subset(Images(paths, pipeline), range(100))",
     "several joined": "ConcatDataset([datasets.CIFAR10('data', transform=pipeline), datasets.SVHN('data')])",

@@ -16,7 +16,7 @@ from trainlint_rules.data.worker_count import HALF_THE_CORES, raise_setting
 ARGUMENT = "dataloader_num_workers"
 
 SUPERVISED = frozenset({"TrainingArguments", "Seq2SeqTrainingArguments", "SFTConfig"})
-"""Settings of trainers whose steps wait for a data set; those of reinforcement learning wait for what they generate."""
+"""Settings of trainers whose steps wait for a dataset; those of reinforcement learning wait for what they generate."""
 
 
 class HfLoaderNoWorkers(Rule):
@@ -24,7 +24,7 @@ class HfLoaderNoWorkers(Rule):
 
     ## What it does
     Reports `TrainingArguments`, `Seq2SeqTrainingArguments` and trl's `SFTConfig` without `dataloader_num_workers`, or
-    with 0, where a Trainer trains with them on a data set that computes or reads for each item.
+    with 0, where a Trainer trains with them on a dataset that computes or reads for each item.
 
     ## Why it is slow
     The Trainer makes its loader with `num_workers=dataloader_num_workers`, and the default is 0: the training thread
@@ -51,8 +51,8 @@ class HfLoaderNoWorkers(Rule):
     ## Fix safety
     Unsafe: workers draw their own random numbers, so augmentations differ from a run without them; they need memory
     and, on platforms that spawn processes, a `__main__` guard. The fix asks for half of the cores and at most 8. With
-    several GPUs on one host, share the cores among them. For an iterable data set of the project it is advice only,
-    since each worker would yield all of the data unless the data set splits it.
+    several GPUs on one host, share the cores among them. For an iterable dataset of the project it is advice only,
+    since each worker would yield all of the data unless the dataset splits it.
 
     ## How the probe confirms it
     By the share of the step that waits for data while the loader has no workers.
@@ -132,7 +132,7 @@ class HfLoaderNoWorkers(Rule):
             )
             trainer.train()
             """,
-            because="the data set reads and resamples a file for each item, in another file",
+            because="the dataset reads and resamples a file for each item, in another file",
             fixed="""
             import os
 

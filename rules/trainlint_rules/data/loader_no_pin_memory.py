@@ -289,7 +289,7 @@ class LoaderNoPinMemory(Rule):
                 loss.backward()
                 optimizer.step()
             """,
-            because="batches are lists of whatever the data set holds, not tensors that are copied",
+            because="batches are lists of whatever the dataset holds, not tensors that are copied",
         ),
         valid(
             """

@@ -165,7 +165,7 @@ class PandasPerItem(Rule):
                     text = self.df.iloc[index]["review"]  # expect: TL117
                     return text[: self.max_length]
             """,
-            because="a data set by itself is there for some training; only pandas has iloc",
+            because="a dataset by itself is there for some training; only pandas has iloc",
         ),
         invalid(
             """

@@ -210,7 +210,7 @@ class SmallFilesPerItem(Rule):
                     features = np.load(str(self.paths[idx]))  # expect: TL118
                     return torch.from_numpy(features)
             """,
-            because="a data set by itself is there for some training",
+            because="a dataset by itself is there for some training",
         ),
         valid(
             """

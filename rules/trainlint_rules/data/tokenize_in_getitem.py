@@ -194,7 +194,7 @@ class TokenizeInGetitem(Rule):
                 def __getitem__(self, index):
                     return self.tokenizer.encode(self.lines[index])  # expect: TL101
             """,
-            because="a data set by itself is there for some training",
+            because="a dataset by itself is there for some training",
         ),
         valid(
             """

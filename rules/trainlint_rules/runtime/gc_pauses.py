@@ -22,7 +22,7 @@ class GcPauses(RuntimeRule):
     Reports a run in which collections take at least 3 % of the step.
 
     ## Why it is slow
-    A collection of the oldest generation looks at every object of the process: a model, a data set and a tokenizer are
+    A collection of the oldest generation looks at every object of the process: a model, a dataset and a tokenizer are
     millions. Meanwhile no kernel is launched, and with several ranks the others wait.
 
     ## When it is fine

@@ -1,4 +1,4 @@
-"""How long a sampler or a data set is, where asking for it does nothing that the job could notice.
+"""How long a sampler or a dataset is, where asking for it does nothing that the job could notice.
 
 `__len__` of the job's own classes may print, count or open files. It is called once more only if its code does nothing
 but look at what the object holds, as in `return len(self.rows) // 2`. What libraries do is trusted, as long as nothing
@@ -16,7 +16,7 @@ from typing import Any
 from .attributes import attributes_of
 
 DEEPEST = 5
-"""So many samplers and data sets may hold one another."""
+"""So many samplers and datasets may hold one another."""
 _LOOKS = {
     *("RESUME", "NOP", "PUSH_NULL", "PRECALL", "CALL", "CALL_FUNCTION", "RETURN_VALUE", "RETURN_CONST"),
     *("LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_CONST", "LOAD_SMALL_INT", "LOAD_ATTR", "LOAD_GLOBAL", "BINARY_OP"),

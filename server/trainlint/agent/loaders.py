@@ -18,7 +18,7 @@ from .wrapping import wrapped
 clock = time.perf_counter
 
 MOST_INDICES = 1024
-"""Of those that a part of a data set consists of, evenly spread; so many tell two parts apart."""
+"""Of those that a part of a dataset consists of, evenly spread; so many tell two parts apart."""
 
 
 class _Iteration:
@@ -77,7 +77,7 @@ class Loaders:
             persistent=bool(getattr(loader, "persistent_workers", False)),
             batch_size=_batch_size(loader),
             drop_last=bool(getattr(loader, "drop_last", False)),
-            # Torch remembers having asked an iterable data set for its length.
+            # Torch remembers having asked an iterable dataset for its length.
             length=None if iterable else self._length(sampler if batch_sampler is None else batch_sampler),
             dataset_length=None if iterable else self._length(dataset),
             sampler_length=None if iterable else self._length(sampler),
@@ -172,7 +172,7 @@ def _is_distributed(loader: Any, sampler_class: type) -> bool:
 
 
 def _part(dataset: Any, subset_class: type, is_own: Callable[[str], bool]) -> dict[str, object]:
-    """Which part of what data set a `Subset` is, also of another one; nothing for any other data set.
+    """Which part of what dataset a `Subset` is, also of another one; nothing for any other dataset.
 
     The digest is None where only torch or the job's own code can give the indices.
     """

@@ -180,7 +180,7 @@ class Context:
 
     @property
     def uncalled(self) -> bool:
-        """Whether it runs in a function that nothing in the project calls, or uses as a data set."""
+        """Whether it runs in a function that nothing in the project calls, or uses as a dataset."""
         return len(self.path) == 1 and self.frequency is not Frequency.ONCE
 
     @property

@@ -333,15 +333,15 @@ class Pipeline:
 
 @immutable
 class Transformation:
-    """Each item of a data set goes through a pipeline, as often as it is asked for."""
+    """Each item of a dataset goes through a pipeline, as often as it is asked for."""
 
     pipeline: Pipeline
     site: Site | None = None
-    """The call of the pipeline; None where a data set of a library calls it."""
+    """The call of the pipeline; None where a dataset of a library calls it."""
     text: str = ""
     """Text of that call."""
     dataset: str = ""
-    """Canonical class of the library's data set: "torchvision.datasets.CIFAR10"."""
+    """Canonical class of the library's dataset: "torchvision.datasets.CIFAR10"."""
 
 
 class DatasetKind(StrEnum):
@@ -558,7 +558,7 @@ class Tokenization:
     def certainty(self) -> Confidence:
         """How sure it is that this is a tokenizer, and that training has to wait for it."""
         if not self.context.entry.trains:
-            # a data set that nothing in sight uses is there for some training; one that a program uses is not
+            # a dataset that nothing in sight uses is there for some training; one that a program uses is not
             return Confidence.MEDIUM if self.context.uncalled else Confidence.LOW
         return Confidence.MEDIUM if self.library in ("unknown", "bpe") else Confidence.HIGH
 

@@ -598,9 +598,9 @@ class Run:
     pipelines: dict[tuple[object, ...], Pipeline] = field(default_factory=dict)
     """Transforms of images, by the place and the way on which they are made."""
     transformations: list[Transformation] = field(default_factory=list)
-    """Items of data sets that go through one, in the order in which it was met."""
+    """Items of datasets that go through one, in the order in which it was met."""
     transformations_of: dict[int, tuple[Transformation, ...]] = field(default_factory=dict)
-    """Those of each data set of the project, by its identity."""
+    """Those of each dataset of the project, by its identity."""
     works: list[Work] = field(default_factory=list)
     """What the device was given to compute, in the order in which it was met."""
     waits: int = 0

@@ -170,7 +170,7 @@ class Object:
     inner: Value | None = None
     """What it wraps: a progress bar's iterable, a DDP model's module, a Subset's dataset, an iterator's loader."""
     fact: Loader | Sampler | WrappedModel | Pipeline | None = None
-    """What the model learns of it. Of a library's data set, the pipeline that its images go through."""
+    """What the model learns of it. Of a library's dataset, the pipeline that its images go through."""
 
 
 @immutable

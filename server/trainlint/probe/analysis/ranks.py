@@ -217,9 +217,9 @@ def epoch_starts(steps: RankSteps) -> tuple[EpochStarts, ...]:
 
 
 def dataset_shares(ranks: Iterable[RankSteps]) -> dict[int, float]:
-    """What the training loader's sampler goes through, of the data set that the ranks have in common, by process id.
+    """What the training loader's sampler goes through, of the dataset that the ranks have in common, by process id.
 
-    Ranks whose data sets are different `Subset`s have in common what these are parts of; data sets of different
+    Ranks whose datasets are different `Subset`s have in common what these are parts of; datasets of different
     lengths have nothing in common that is known.
     """
     notes = {steps.process.pid: loader.note for steps in ranks for loader in training_loaders(steps)[:1]}
