@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from itertools import groupby
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from symptoms import SYMPTOMS, Symptom
 
@@ -33,6 +34,7 @@ RULES = "rules"
 SETTINGS = "reference/configuration.md"
 COMMANDS = "reference/cli.md"
 MEASURING = "measuring.md"
+RESULT = "reference/probe-result.md"
 WHY_IDLE = "why-is-my-gpu-idle.md"
 BAR = r"\|"
 """A bar within the cell of a table."""
@@ -54,6 +56,7 @@ def build() -> dict[str, str]:
         f"{RULES}/index.md": index_of(rules),
         MEASURING: measuring_page(),
         WHY_IDLE: why_idle_page(registry.rules),
+        RESULT: result_page(),
     }
     return pages | {SETTINGS: settings_page(rules), COMMANDS: commands_page()}
 
@@ -125,6 +128,59 @@ def thresholds_table() -> Iterator[str]:
         if isinstance(value, Threshold):
             yield f"| {value.decides} | {value.text} | {value.source} |\n"
     yield "\n"
+
+
+def result_page() -> str:
+    """The page of a probe's result, with a row for each field of the JSON."""
+    text = (FOLDER / RESULT).read_text(encoding="utf-8")
+    return with_part(text, "fields", fields_table(json.loads(probe_result.schema())))
+
+
+def fields_table(found: Mapping[str, Any]) -> Iterator[str]:
+    yield "| field | value | meaning |\n| --- | --- | --- |\n"
+    for field in fields_of(found, found["$defs"], ""):
+        yield f"| `{field.path}` | {field.value} | {field.meaning} |\n"
+    yield "\n"
+
+
+class Field(NamedTuple):
+    """A field of the JSON of a result."""
+
+    path: str
+    value: str
+    meaning: str
+
+
+def fields_of(model: Mapping[str, Any], models: Mapping[str, Any], prefix: str) -> Iterator[Field]:
+    """The fields of a model by their paths: `gpu[].util_mean`. Findings have a page of their own."""
+    for name, field in model["properties"].items():
+        named = next((one.rpartition("/")[2] for one in references(field)), "")
+        path = f"{prefix}{name}{'[]' if field.get('type') == 'array' and named else ''}"
+        told = [models.get(named, {}).get("description", ""), field.get("description", "")]
+        yield Field(path, result_value(field), " ".join(" ".join(told).split()))
+        if named and named != "FindingJson":
+            yield from fields_of(models[named], models, f"{path}.")
+
+
+def references(field: Mapping[str, Any]) -> Iterator[str]:
+    """The models that the value of a field is made of."""
+    for one in (field, field.get("items", {}), *field.get("anyOf", ())):
+        if "$ref" in one:
+            yield one["$ref"]
+
+
+def result_value(field: Mapping[str, Any]) -> str:
+    """What kind of value a field has."""
+    if "anyOf" in field:
+        return " or ".join(result_value(one) for one in field["anyOf"])
+    if "enum" in field:
+        return ", ".join(f"`{one}`" for one in field["enum"])
+    if "const" in field:
+        return f"`{field['const']}`"
+    if "prefixItems" in field:
+        return f"{len(field['prefixItems'])} numbers"
+    words = {"string": "text", "boolean": "true or false", "array": "list"}
+    return words.get(field.get("type", "object"), field.get("type", "object"))
 
 
 def why_idle_page(rules: Mapping[str, type[Rule]]) -> str:

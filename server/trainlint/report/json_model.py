@@ -21,7 +21,9 @@ class _Model(BaseModel):
 
 class PositionJson(_Model):
     row: int
+    """From 1; in a notebook, within the cell."""
     column: int
+    """From 1, in characters."""
 
     @classmethod
     def of(cls, position: Position) -> PositionJson:
@@ -122,10 +124,15 @@ class FixJson(_Model):
 
 class MeasurementJson(_Model):
     metric: str
+    """What was measured, in words."""
     value: float
+    """In `unit`."""
     unit: str
+    """Such as `ms`, `share` (0 to 1), `GiB`."""
     threshold: float | None
+    """That it is held against, in the same unit."""
     source: Literal["agent", "stacks", "kineto", "nvml", "psutil"]
+    """Where it comes from, as in `environment.sources`."""
 
     @classmethod
     def of(cls, one: Measurement) -> MeasurementJson:

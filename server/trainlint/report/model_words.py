@@ -5,8 +5,6 @@ What has no words here is called by the documentation of the attribute itself.
 
 from __future__ import annotations
 
-import ast
-import inspect
 import re
 from collections.abc import Mapping
 from dataclasses import is_dataclass
@@ -15,6 +13,7 @@ from functools import cache
 from typing import Any
 
 from trainlint.lint.questions import Question
+from trainlint.report.attribute_docs import attribute_docs
 from trainlint.report.paths import text_of
 from trainlint.semantics.context import Site
 from trainlint.semantics.values import Const, Host, Option, Unknown
@@ -219,23 +218,10 @@ def _object(answer: Any) -> str:
 @cache
 def _documented(of: type) -> Mapping[str, str]:
     """The first sentence of what the code says about each attribute and property of a class, as part of a sentence."""
-    try:
-        tree = ast.parse(inspect.getsource(of))
-    except (OSError, TypeError, SyntaxError):  # installed without its source
-        return {}
-    (definition,) = tree.body
-    assert isinstance(definition, ast.ClassDef)
-    found: dict[str, str] = {}
-    for statement, following in zip(definition.body, [*definition.body[1:], None], strict=True):
-        if isinstance(statement, ast.FunctionDef):
-            found[statement.name] = ast.get_docstring(statement) or ""
-        elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-            is_text = isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant)
-            found[statement.target.id] = str(following.value.value) if is_text else ""  # type: ignore[union-attr]
-    return {name: _as_part(text) for name, text in found.items() if text}
+    return {name: _as_part(text) for name, text in attribute_docs(of).items()}
 
 
 def _as_part(text: str) -> str:
     """The first sentence of a documentation, without its end and examples, to stand in a sentence."""
-    first = re.split(r"[.:;] ", " ".join(text.split()), maxsplit=1)[0].removesuffix(".")
+    first = re.split(r"[.:;] ", text, maxsplit=1)[0].removesuffix(".")
     return first if first[:2].isupper() else first[:1].lower() + first[1:]

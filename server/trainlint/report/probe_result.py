@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, Literal, Self
+from typing import Any, Final, Literal, Self, get_args
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from trainlint.lint.finding import RuntimeFinding, Severity
 from trainlint.lint.pages import DOCUMENTATION
@@ -20,6 +20,7 @@ from trainlint.probe.figures import counted, percent
 from trainlint.probe.measured import Bottleneck, Measured
 from trainlint.probe.model import Model
 from trainlint.probe.verdict import Status
+from trainlint.report.attribute_docs import attribute_docs
 from trainlint.report.json_model import FindingJson, MeasurementJson, PositionJson
 from trainlint.report.paths import text_of
 from trainlint.report.view import View
@@ -57,12 +58,19 @@ class RuntimeFindingJson(Model):
     """What no line of code shows: TL901 and on."""
 
     code: str
+    """That of the rule."""
     name: str
+    """That of the rule."""
     message: str
+    """What was found, with its figures."""
     severity: Literal["error", "warning", "info", "hint"]
+    """As settings leave it."""
     filename: str | None
+    """Absolute; null where no file is to blame."""
     location: PositionJson | None
+    """Null where no row is."""
     evidence: list[MeasurementJson]
+    """The figures by which it was found."""
 
     @classmethod
     def of(cls, finding: RuntimeFinding) -> Self:
@@ -95,12 +103,14 @@ class _Versioned(Model):
     """Comes first in the JSON, so that a reader knows what follows."""
 
     schema_version: Literal[1] = VERSION
+    """Of what follows."""
 
 
 class ProbeResult(Measured, _Versioned):
     """What `trainlint probe` measured, and what it says of each finding."""
 
     findings: list[FindingJson]
+    """The linter's, each with its verdict, as `check --output-format json` prints them."""
     runtime_findings: list[RuntimeFindingJson]
     sources: list[SourceJson] = []
     """All files that something is said of."""
@@ -167,7 +177,29 @@ def schema() -> str:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"{DOCUMENTATION}probe.schema.json",
     }
-    return json.dumps(head | ProbeResult.model_json_schema(), indent=2, ensure_ascii=False) + "\n"
+    body = ProbeResult.model_json_schema()
+    for model in _models(ProbeResult):
+        described = body if model is ProbeResult else body["$defs"][model.__name__]
+        for name, text in _field_docs(model).items():
+            described["properties"][name]["description"] = text
+    return json.dumps(head | body, indent=2, ensure_ascii=False) + "\n"
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models in a type, and those that they hold."""
+    for part in get_args(annotation):
+        yield from _models(part)
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+        for field in annotation.model_fields.values():
+            yield from _models(field.annotation)
+
+
+def _field_docs(model: type[BaseModel]) -> dict[str, str]:
+    """What the code says about the fields of a model, those of its bases included."""
+    bases = [base for base in reversed(model.__mro__) if issubclass(base, BaseModel) and base is not BaseModel]
+    texts = {name: text for base in bases for name, text in attribute_docs(base).items()}
+    return {name: texts[name] for name in model.model_fields if name in texts}
 
 
 def read_result(data: bytes) -> ProbeResult:
