@@ -39,5 +39,5 @@ def test_a_share_says_from_where_to_where_it_goes(path: str) -> None:
         "overhead.window_memory_bytes",
     ],
 )
-def test_what_schemas_of_results_gained_is_there(path: str) -> None:
+def test_a_field_that_came_later_is_told(path: str) -> None:
     assert path in FIELDS
