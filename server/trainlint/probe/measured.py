@@ -115,7 +115,7 @@ class GpuUse(Model):
     util_mean: float | None
     """Share of time in which some kernel ran, 0 to 1."""
     util_p10: float | None
-    """The 10th percentile of the same over the samples."""
+    """The 10th percentile of the same over the samples, 0 to 1."""
     memory_peak_bytes: int | None
     """Memory in use, that of other processes included."""
     power_mean_w: float | None
@@ -227,7 +227,7 @@ class Overhead(Model):
     agent_share: float | None
     """The agent's share of the clean steps, 0 to 1, from its number of events and what each costs."""
     probe_core_share: float | None = None
-    """CPU of the probe and its samplers, as a share of one core."""
+    """CPU of the probe and its samplers, as a share of one core: 0 to 1, or more."""
     recording_bytes: int | None = None
     """What the recording takes on disk."""
     window_s: float | None = None
