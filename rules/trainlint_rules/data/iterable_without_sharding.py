@@ -7,8 +7,7 @@ from trainlint.lint.finding import Family, Finding, RelatedSite
 from trainlint.lint.rule import Rule, invalid, quote, valid
 from trainlint.semantics.duties import Duty
 from trainlint.semantics.project import Loader, Project
-from trainlint.semantics.values import Const, Option
-from trainlint.semantics.vocabulary import Confidence, GuardKind, Known
+from trainlint.semantics.vocabulary import GuardKind, Known
 
 
 class IterableWithoutSharding(Rule):
@@ -485,7 +484,7 @@ class IterableWithoutSharding(Rule):
                     loader,
                     f"{quote(loader.text)} yields every sample once per {who}, since the dataset does not split",
                     help="Split in `__iter__`: by `get_worker_info()`, and by the rank where there are several",
-                    confidence=_certainty(loader),
+                    confidence=loader.workers_certainty,
                     related=tuple(RelatedSite(use.site, "the loop that gets the samples") for use in loader.uses),
                 )
 
@@ -499,20 +498,9 @@ class IterableWithoutSharding(Rule):
 def _who_repeats(loader: Loader) -> str:
     """Of which there are several, each of which goes through all of the dataset; empty where there is none."""
     entry = loader.context.entry
-    several_workers = (_workers(loader) or 0) > 1
+    several_workers = (loader.workers or 0) > 1
     if several_workers and loader.arguments.absent("worker_init_fn"):
         return "worker"
     share_of_the_data = entry.distributed is Known.YES and entry.data_parallel is Known.YES
     dealt_out = entry.spared(Duty.SPLIT_STREAMS) or loader.spared(Duty.SPLIT_STREAMS) or loader.sharded_dataset
     return "rank" if share_of_the_data and not dealt_out else ""
-
-
-def _workers(loader: Loader) -> int | None:
-    """How many workers the program asks for, unless whoever starts it says otherwise."""
-    value = loader.arguments.value("num_workers")
-    number = value.value if isinstance(value, Const) else value.default if isinstance(value, Option) else None
-    return number if isinstance(number, int) else None
-
-
-def _certainty(loader: Loader) -> Confidence:
-    return Confidence.MEDIUM if isinstance(loader.arguments.value("num_workers"), Option) else Confidence.HIGH

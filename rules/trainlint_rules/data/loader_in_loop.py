@@ -10,8 +10,7 @@ from trainlint.probe.evidence import Evidence
 from trainlint.probe.judges import judge_epoch_start, judge_stacks
 from trainlint.probe.verdict import Verdict
 from trainlint.semantics.project import Loader, Project
-from trainlint.semantics.values import Option
-from trainlint.semantics.vocabulary import Confidence, Known, Region
+from trainlint.semantics.vocabulary import Known, Region
 
 _STAGE = re.compile(r"seed|fold|split|trial|run|task|client|config|stage|phase|round|repeat|restart", re.IGNORECASE)
 """Counters of loops whose turns are trainings of their own, or parts of one that differ."""
@@ -392,7 +391,7 @@ class LoaderInLoop(Rule):
                     loader,
                     f"{quote(loader.text)} is built anew in every epoch, and its workers with it",
                     help="Build the loader before the epoch loop",
-                    confidence=_certainty(loader),
+                    confidence=loader.workers_certainty,
                     related=tuple(RelatedSite(use.site, "iterated here") for use in loader.uses if use.restarts),
                 )
 
@@ -409,8 +408,3 @@ def _goes_over_stages(loader: Loader) -> bool:
     """Whether the loop that builds the loader may go over trainings rather than over the epochs of one."""
     counters = {use.epoch_name for use in loader.uses if use.region is Region.TRAINING}
     return any(not counter or _STAGE.search(counter) for counter in counters)
-
-
-def _certainty(loader: Loader) -> Confidence:
-    """Lower where the number of workers is the default of an option."""
-    return Confidence.MEDIUM if isinstance(loader.arguments.value("num_workers"), Option) else Confidence.HIGH

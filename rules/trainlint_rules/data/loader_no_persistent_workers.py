@@ -9,7 +9,7 @@ from trainlint.probe.evidence import Evidence
 from trainlint.probe.judges import judge_epoch_start
 from trainlint.probe.verdict import Verdict
 from trainlint.semantics.project import Loader, Project
-from trainlint.semantics.values import Const, Option
+from trainlint.semantics.values import Const
 from trainlint.semantics.vocabulary import Confidence, GuardKind
 
 
@@ -379,9 +379,6 @@ def _keeps_workers(loader: Loader) -> bool:
 
 def _workers_certainty(loader: Loader) -> Confidence | None:
     """How sure it is that there are workers; None where there are none, or where nothing is said."""
-    workers = loader.arguments.value("num_workers")
-    if isinstance(workers, Const):
-        return Confidence.HIGH if isinstance(workers.value, int) and workers.value > 0 else None
-    if isinstance(workers, Option) and isinstance(workers.default, int):
-        return Confidence.MEDIUM if workers.default > 0 else None
+    if loader.workers is not None:
+        return loader.workers_certainty if loader.workers > 0 else None
     return Confidence.LOW if loader.arguments.unknown("num_workers") else None

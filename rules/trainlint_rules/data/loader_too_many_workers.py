@@ -9,8 +9,8 @@ from trainlint.probe.evidence import Evidence
 from trainlint.probe.judges import MADE_NOWHERE
 from trainlint.probe.verdict import Status, Verdict
 from trainlint.semantics.project import Loader, Project
-from trainlint.semantics.values import Const, Option
-from trainlint.semantics.vocabulary import Confidence, GuardKind
+from trainlint.semantics.values import Const
+from trainlint.semantics.vocabulary import GuardKind
 from trainlint_rules.data.loader_no_workers import POSITION, TORCH_LOADER
 from trainlint_rules.data.worker_count import HALF_THE_CORES
 
@@ -269,13 +269,13 @@ class LoaderTooManyWorkers(Rule):
 
     def check(self, project: Project) -> Iterator[Finding]:
         for loader in project.loaders:
-            count, certainty = _workers(loader)
+            count = loader.workers or 0
             if count > MOST_WORKERS and not loader.context.under(GuardKind.DEBUG):
                 yield self.finding(
                     loader,
                     f"{quote(loader.text)} starts {count} worker processes, more than machines have cores",
                     help="Pass half to two thirds of the cores per GPU as num_workers",
-                    confidence=certainty,
+                    confidence=loader.workers_certainty,
                     related=tuple(RelatedSite(use.site, "the loop that they work for") for use in loader.uses),
                 )
 
@@ -303,11 +303,3 @@ class LoaderTooManyWorkers(Rule):
             return Verdict(Status.REFUTED, note=note)
         note = "how long workers wait for a core is not judged; compare with a run with fewer of them: --compare"
         return Verdict(Status.INCONCLUSIVE, note=note)
-
-
-def _workers(loader: Loader) -> tuple[int, Confidence]:
-    """The number of workers that the code asks for, 0 where it does not say, and how sure that is."""
-    value = loader.arguments.value("num_workers")
-    count = value.value if isinstance(value, Const) else value.default if isinstance(value, Option) else 0
-    certainty = Confidence.MEDIUM if isinstance(value, Option) else Confidence.HIGH
-    return (count if isinstance(count, int) else 0), certainty

@@ -8,8 +8,7 @@ from trainlint.lint.rule import Rule, invalid, quote, valid
 from trainlint.probe.evidence import Evidence
 from trainlint.probe.judges import MADE_NOWHERE
 from trainlint.probe.verdict import Status, Verdict
-from trainlint.semantics.project import Loader, Project
-from trainlint.semantics.values import Const, Option
+from trainlint.semantics.project import Project
 from trainlint.semantics.vocabulary import Confidence
 
 
@@ -398,7 +397,7 @@ class ObjectListDataset(Rule):
 
     def check(self, project: Project) -> Iterator[Finding]:
         for loader in project.loaders:
-            if loader.trains and loader.object_lists and _has_workers(loader):
+            if loader.trains and loader.object_lists and (loader.workers or 0) > 0:
                 names = " and ".join(f"`self.{name}`" for name in loader.object_lists)
                 yield self.finding(
                     loader,
@@ -416,10 +415,3 @@ class ObjectListDataset(Rule):
             return MADE_NOWHERE
         note = "the memory of loader workers is not followed; see whether their proportional set size (PSS) grows"
         return Verdict(Status.INCONCLUSIVE, note=note)
-
-
-def _has_workers(loader: Loader) -> bool:
-    """Whether the program asks for workers, unless whoever starts it says otherwise."""
-    value = loader.arguments.value("num_workers")
-    number = value.value if isinstance(value, Const) else value.default if isinstance(value, Option) else None
-    return isinstance(number, int) and number > 0

@@ -9,7 +9,7 @@ from trainlint.probe.evidence import Evidence
 from trainlint.probe.judges import MADE_NOWHERE
 from trainlint.probe.verdict import Measurement, Source, Status, Verdict
 from trainlint.semantics.project import DatasetKind, Loader, Project
-from trainlint.semantics.values import Const, Object, Option
+from trainlint.semantics.values import Const, Object
 from trainlint.semantics.vocabulary import Confidence, Place
 from trainlint_rules.data.loader_no_workers import POSITION, TORCH_LOADER
 
@@ -317,7 +317,7 @@ class WorkersForInMemoryData(Rule):
     def check(self, project: Project) -> Iterator[Finding]:
         for loader in project.loaders:
             in_memory = loader.dataset_kind is DatasetKind.IN_MEMORY and loader.item_place is not Place.DEVICE
-            if loader.trains and in_memory and _has_workers(loader) and _batches_as_it_is(loader):
+            if loader.trains and in_memory and (loader.workers or 0) > 0 and _batches_as_it_is(loader):
                 yield self.finding(
                     loader,
                     f"{quote(loader.text)} has workers hand over data that lies in memory already",
@@ -349,12 +349,6 @@ class WorkersForInMemoryData(Rule):
         figure = Measurement("data wait", loader.data_wait_share, "share", Source.AGENT)
         note = "what workers cost shows against a run without them: --compare"
         return Verdict(Status.INCONCLUSIVE, evidence=(figure,), note=note)
-
-
-def _has_workers(loader: Loader) -> bool:
-    value = loader.arguments.value("num_workers")
-    count = value.value if isinstance(value, Const) else value.default if isinstance(value, Option) else None
-    return isinstance(count, int) and count > 0
 
 
 def _batches_as_it_is(loader: Loader) -> bool:

@@ -442,15 +442,23 @@ class Loader:
         return Known.NO if given is False or off or self.arguments.absent("pin_memory") else Known.UNKNOWN
 
     @property
+    def workers(self) -> int | None:
+        """How many workers the program asks for, unless whoever starts it says otherwise; None where it does not say
+        how many."""
+        number = self.arguments.holding("num_workers")
+        return number if isinstance(number, int) else None
+
+    @property
+    def workers_certainty(self) -> Confidence:
+        """How sure that is: others may change what an option or a configuration says."""
+        return Confidence.MEDIUM if isinstance(self.arguments.value("num_workers"), Option) else Confidence.HIGH
+
+    @property
     def forks(self) -> Known:
         """Whether it forks workers, by their number, or by the default of an option that says it."""
-        workers = self.arguments.value("num_workers")
-        count = workers.value if isinstance(workers, Const) else None
-        if isinstance(workers, Option):
-            count = workers.default
-        if self.arguments.absent("num_workers") or count == 0:
+        if self.arguments.absent("num_workers") or self.workers == 0:
             return Known.NO
-        forked = self.arguments.absent("multiprocessing_context") and isinstance(count, int) and count > 0
+        forked = self.arguments.absent("multiprocessing_context") and (self.workers or 0) > 0
         return Known.YES if forked else Known.UNKNOWN
 
     def spared(self, duty: Duty) -> bool:
