@@ -204,6 +204,7 @@ def test_a_default_that_the_command_line_may_change_is_never_sure() -> None:
 LAUNCHED: dict[str, tuple[str, object]] = {
     "passed": ("python train.py --workers 8", "unknown"),
     "passed with an equals sign": ("torchrun train.py --workers=8 \\\n  --lr 1", "unknown"),
+    "passed by the beginning of its name": ("python train.py --work 8", "unknown"),
     "something else passed": ("python train.py --batch-size 8 --workers-per-node 4", 3),
 }
 
@@ -234,8 +235,45 @@ def test_an_option_that_a_launch_script_passes_by_any_of_its_names_is_not_known(
 
 def test_what_the_program_itself_passes_holds_rather_than_a_default() -> None:
     assert default_of(DECLARED.format('["--workers", "8"]')) == "unknown"
+    assert default_of(DECLARED.format('"--lr 0.1 --workers 8".split()')) == "unknown"
+    assert default_of("import shlex\n" + DECLARED.format('shlex.split("--workers 8")')) == "unknown"
+    assert default_of(DECLARED.format('"train.py".split()')) == 3
     assert default_of(DECLARED.format("namespace=argparse.Namespace(workers=8)")) == "unknown"
     assert default_of(DECLARED.format("None")) == default_of(DECLARED.format("sys.argv[1:]")) == 3
+
+
+@pytest.mark.parametrize(
+    ("statement", "default"),
+    [
+        ('sys.argv += ["--workers", "8"]', "unknown"),
+        ('sys.argv.extend(["--workers", "8"])', "unknown"),
+        ('sys.argv.append("--workers=8")', "unknown"),
+        ('sys.argv = ["train.py", "--workers", "8"]', "unknown"),
+        ('sys.argv[1:] = ["--workers", "8"]', "unknown"),
+        ("sys.argv = read()", "unknown"),
+        ('sys.argv = [""]', 3),
+    ],
+)
+def test_what_the_program_puts_on_the_command_line_holds_rather_than_a_default(statement: str, default: object) -> None:
+    assert default_of(f"import sys\n{statement}\n{DECLARED.format('')}") == default
+
+
+def test_what_is_put_on_the_command_line_once_it_was_read_is_for_others() -> None:
+    parsed, loader = DECLARED.format("").split("loader = ")
+    assert default_of(f"{parsed}import sys\nsys.argv += read()\nloader = {loader}") == 3
+
+
+@pytest.mark.parametrize(
+    ("argument", "default"),
+    [
+        ("argument_default=argparse.SUPPRESS", "unknown"),
+        ("argument_default=4", "unknown"),
+        ("argument_default=None", 3),
+        ("default_config_files=['config.yaml']", "unknown"),
+    ],
+)
+def test_a_parser_that_has_defaults_of_its_own_leaves_those_of_options_unknown(argument: str, default: object) -> None:
+    assert default_of(DECLARED.format("").replace("ArgumentParser()", f"ArgumentParser({argument})")) == default
 
 
 SETTINGS = """

@@ -207,6 +207,7 @@ CHANGING = {
     "a value by a name that is not known": "OmegaConf.update(config, g(), 8)",
     "the command line": "config.merge_with_cli()",
     "options": "import sys\nconfig.merge_with_dotlist(sys.argv[1:])",
+    "a function that could not be resolved": "change = find()\nchange(config)",
     "another configuration": "config.merge_with(OmegaConf.from_cli())",
 }
 
@@ -214,6 +215,11 @@ CHANGING = {
 @pytest.mark.parametrize("changing", CHANGING.values(), ids=CHANGING)
 def test_what_is_merged_into_a_configuration_may_change_it(changing: str) -> None:
     assert default_of(f"{READ['OmegaConf'][0]}\n{changing}{USE}", YAML) == "unknown"
+
+
+def test_what_only_looks_at_a_configuration_changes_nothing() -> None:
+    looking = "import logging\nprint(config)\nlogging.info('%s', config)\nlen(config)"
+    assert default_of(f"{READ['OmegaConf'][0]}\n{looking}{USE}", YAML) == 3
 
 
 @pytest.mark.parametrize(("merging", "default", "fixed"), MERGED.values(), ids=MERGED)

@@ -111,6 +111,8 @@ def assign_attribute(frame: Frame, base: Value, name: str, value: Value, node: c
         base.module.variables[name] = value
     elif isinstance(base, Reference):
         entry_facts.set_attribute(frame, base, name)
+        if f"{base.name}.{name}" == "sys.argv":
+            command_line.note_words(frame, value)
         if node is not None and base.name.startswith("torch.backends."):
             entry_facts.record_setting(frame, node, f"{base.name}.{name}", value)
     elif isinstance(base, Class):
@@ -150,6 +152,8 @@ def _assign_item(frame: Frame, target: code.Subscript, value: Value) -> None:
             command_line.forget_defaults(frame)
         return
     path = target.value
+    if dotted(path) == "sys.argv":
+        command_line.note_words(frame, value)
     updated: Value | None = None
     if isinstance(base, Table) and isinstance(key, Const) and isinstance(key.value, str):
         before = dict(base.items).get(key.value)

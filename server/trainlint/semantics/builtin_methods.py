@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from trainlint.semantics import assignment, code, configurations, iteration, library, records, tensors
+from trainlint.semantics import assignment, code, command_line, configurations, iteration, library, records, tensors
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.state import Frame
+from trainlint.semantics.text import dotted
 from trainlint.semantics.values import (
     ARRAY,
     FRAME,
@@ -25,6 +26,9 @@ from trainlint.semantics.values import (
     join,
     join_all,
 )
+
+_MOST_WORDS = 64
+"""Of a text that is split."""
 
 
 def listing_method(frame: Frame, receiver: Listing, name: str, given: Given, node: code.Call | None) -> Value:
@@ -118,13 +122,24 @@ def host_method(frame: Frame, receiver: Value, name: str, given: Given, node: co
         return NUMBER if name in ("item", "sum", "mean", "max", "min") else replace(ARRAY, fetched=receiver.fetched)
     if receiver == FRAME:
         return _frame_method(frame, name, node)
+    if name == "split" and not given.all():
+        return words_of(receiver)
     if name in ("split", "splitlines"):
         return Listing(STRING)
+    changed = code.receiver_of(node)
+    if name in ("append", "extend", "insert") and changed is not None and dotted(changed) == "sys.argv":
+        command_line.note_words(frame, None)
     if name in ("item", "tolist", "append", "extend"):
         return NUMBER
     return (
         STRING if isinstance(receiver, Const) or (isinstance(receiver, Host) and receiver.kind == "string") else UNKNOWN
     )
+
+
+def words_of(text: Value) -> Value:
+    """The words of a text, one by one where the program spells it out."""
+    words = str(text.value).split() if isinstance(text, Const) else []
+    return Tuple(tuple(map(Const, words))) if 0 < len(words) <= _MOST_WORDS else Listing(STRING)
 
 
 def _frame_method(frame: Frame, name: str, node: code.Call | None) -> Value:

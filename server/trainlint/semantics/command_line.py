@@ -19,6 +19,7 @@ from trainlint.semantics import (
     functions,
     library,
     naming,
+    object_types,
 )
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
@@ -47,10 +48,19 @@ _CONVERSIONS: dict[str, Callable[[str], int | float | str]] = {"int": int, "floa
 """What argparse makes of a default that is a text, by the `type` of the option."""
 _SWITCHES = {"store_true": False, "store_false": True}
 """Actions, with the default that an option has by them."""
+_GIVING_DEFAULTS = ("argument_default", "default_config_files")
+"""Arguments of a parser that give its options other values than their own defaults."""
 PARSED = Option("args")
 """What a parser returns: its attributes are the options."""
 _FROM_FILE = frozenset({"parse_json_file", "parse_yaml_file", "parse_dict"})
 _INTO_DATACLASSES = frozenset({"parse_args_into_dataclasses", "parse_args_and_config"})
+
+
+def make_parser(frame: Frame, given: Given, node: code.Call | None) -> Value:
+    """`ArgumentParser(…)`; it may be told what options hold that have no default, and where to look for others."""
+    if any(given.keywords.get(name, NONE) != NONE for name in _GIVING_DEFAULTS):
+        forget_defaults(frame)
+    return Object(object_types.PARSER)
 
 
 def parser_method(frame: Frame, receiver: Object, name: str, given: Given, node: code.Call | None) -> Value:
@@ -86,7 +96,7 @@ def option_of(frame: Frame, name: str, default: Const | None, flags: Iterable[st
         flags: what else the command line calls it.
     """
     names = {name, *(flag.lstrip("-").replace("-", "_") for flag in flags)}
-    unknown = default is None or frame.run.defaults_replaced or not names.isdisjoint(frame.run.configurations.passed)
+    unknown = frame.run.defaults_replaced or frame.run.configurations.pass_option(*names)
     return Option(name) if default is None or unknown else Option(name, default.value, True)
 
 
@@ -152,7 +162,20 @@ def _note_given(frame: Frame, given: Given) -> None:
     if filled not in (None, NONE):
         forget_defaults(frame)
     words = passed.items if isinstance(passed, Tuple) else ()
-    if any(isinstance(word, Const) and str(word.value).startswith("-") for word in words):
+    if any(_names_option(word) for word in words):
+        forget_defaults(frame)
+    frame.run.options_read = True
+
+
+def _names_option(word: Value) -> bool:
+    return isinstance(word, Const) and str(word.value).startswith("-")
+
+
+def note_words(frame: Frame, words: Value | None) -> None:
+    """`sys.argv += ["--workers", "4"]`, before a parser reads it: the program itself gives options. Where it leaves
+    none, as in a notebook, the defaults hold."""
+    plain = isinstance(words, Tuple) and all(isinstance(one, Const) and not _names_option(one) for one in words.items)
+    if not plain and not frame.run.options_read:
         forget_defaults(frame)
 
 
@@ -181,7 +204,7 @@ def _set_defaults(frame: Frame, given: Given) -> None:
         forget_defaults(frame)
     for name, value in given.keywords.items():
         option = option_of(frame, name, value if isinstance(value, Const) else None)
-        if isinstance(value, Option) and value.has_default and name not in frame.run.configurations.passed:
+        if isinstance(value, Option) and value.has_default and not frame.run.configurations.pass_option(name):
             option = replace(value, name=name, fixed=False)
         frame.run.command_line[name] = option
 

@@ -70,11 +70,23 @@ class ConfigurationFiles:
     @cached_property
     def passed(self) -> frozenset[str]:
         """Names of the options that the project's own scripts pass to programs, whatever the defaults of these are."""
-        texts = [data.decode("utf-8", "replace") for path, data in self.contents.items() if is_launcher(path.name)]
-        found = [match for text in texts for match in re.finditer(_PASSED, text)]
         # what follows one letter may be its value
-        letters = {match[1][0] for match in found if match[1] and not match[0].startswith("--")}
-        return frozenset((match[1] or match[2]).replace("-", "_") for match in found) | letters
+        letters = {match[1][0] for match in self._passed if match[1] and not match[0].startswith("--")}
+        return frozenset((match[1] or match[2]).replace("-", "_") for match in self._passed) | letters
+
+    @cached_property
+    def _passed(self) -> list[re.Match[str]]:
+        texts = [data.decode("utf-8", "replace") for path, data in self.contents.items() if is_launcher(path.name)]
+        return [match for text in texts for match in re.finditer(_PASSED, text)]
+
+    @cached_property
+    def _beginnings(self) -> tuple[str, ...]:
+        return tuple({match[1].replace("-", "_") for match in self._passed if match[0].startswith("--")})
+
+    def pass_option(self, *names: str) -> bool:
+        """Whether the project's own scripts pass an option that has these names: by one of them, or by the beginning of
+        one, which argparse takes for it."""
+        return any(name in self.passed or name.startswith(self._beginnings) for name in names)
 
     def find(self, name: str, entry: Path) -> Path | None:
         """The file that a program means by a name, where the project has just one such: a program may be started in

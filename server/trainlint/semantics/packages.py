@@ -8,6 +8,7 @@ from typing import Any
 
 from trainlint.semantics import (
     builtin_functions,
+    builtin_methods,
     calls,
     clocks,
     code,
@@ -489,8 +490,9 @@ _EXACT: dict[str, Call] = {
     "threading.Thread": _spawn,
     "torch.multiprocessing.set_start_method": _set_start_method,
     "multiprocessing.set_start_method": _set_start_method,
+    "shlex.split": lambda frame, given, node: builtin_methods.words_of(given.first()),
     "functools.lru_cache": lambda frame, given, node: Object(object_types.CACHE),
-    **dict.fromkeys(library.ARGUMENT_PARSERS, lambda frame, given, node: Object(object_types.PARSER)),
+    **dict.fromkeys(library.ARGUMENT_PARSERS, lambda frame, given, node: command_line.make_parser(frame, given, node)),
     **dict.fromkeys(
         library.DATACLASS_PARSERS,
         lambda frame, given, node: Object(object_types.PARSER, inner=given.get("dataclass_types", 0)),

@@ -531,6 +531,8 @@ class Run:
     """Options that an argument parser declares, by the name of their attribute."""
     defaults_replaced: bool = False
     """Whether the program has given options defaults that are not known."""
+    options_read: bool = False
+    """Whether a parser has read the command line."""
     wrapped_models: dict[Site, WrappedModel] = field(default_factory=dict)
     wrapper: str = ""
     """Canonical name of the latest wrapper that averages gradients."""

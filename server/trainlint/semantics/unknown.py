@@ -7,6 +7,7 @@ from collections.abc import Callable
 from trainlint.semantics import (
     builtin_methods,
     code,
+    configurations,
     entry_facts,
     functions,
     library,
@@ -29,8 +30,10 @@ from trainlint.semantics.values import (
     DeviceValue,
     Listing,
     Object,
+    Table,
     Tensor,
     Tuple,
+    Unknown,
     Value,
 )
 from trainlint.semantics.vocabulary import GradMode, Place
@@ -40,6 +43,10 @@ def call(frame: Frame, callee: Value, given: Given, node: code.Call | None) -> V
     """A call of something unknown, judged by the name it is called by."""
     frame.run.note_wait()
     word = called_name(node.function) if node is not None else ""
+    if isinstance(callee, Unknown):
+        for value in given.all():
+            if isinstance(value, Table):
+                configurations.note_any_change(frame, value)
     if naming.SCHEDULER.search(word):
         frame.run.entry.resets_learning_rate = True
     if naming.BACKWARD.search(word) and given.positional:
