@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import TypeVar
 
-from trainlint.semantics import code, expressions, guards, library, naming, narrowing, presence, statements
+from trainlint.semantics import (
+    accumulation,
+    code,
+    expressions,
+    guards,
+    library,
+    naming,
+    narrowing,
+    presence,
+    statements,
+)
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.state import Frame, Leaves, Role, Standing
 from trainlint.semantics.text import dotted
@@ -48,9 +57,9 @@ def run_if(frame: Frame, node: code.If) -> Leaves:
     accident = _asks_for_accident(node.test)
     if accident is not None:
         positive, negative = (positive + _BY_ACCIDENT, negative) if accident else (positive, negative + _BY_ACCIDENT)
-    if GuardKind.INTERVAL in positive and _only_updates(node.body):
+    if GuardKind.INTERVAL in positive and accumulation.only_updates(node.body):
         positive = tuple(GuardKind.ACCUMULATION if kind is GuardKind.INTERVAL else kind for kind in positive)
-    elif GuardKind.ACCUMULATION in positive and _updates_something_else(node):
+    elif GuardKind.ACCUMULATION in positive and accumulation.updates_something_else(node):
         positive = tuple(GuardKind.INTERVAL if kind is GuardKind.ACCUMULATION else kind for kind in positive)
     left_out, else_left_out = presence.ruled_out(frame, node.test)
     positive += (GuardKind.OFF,) * left_out
@@ -224,40 +233,12 @@ def _skips_turn(body: code.Block) -> bool:
     return not any(isinstance(item, code.Attribute) and "backward" in item.name for item in code.walk(body))
 
 
-def _updates_something_else(node: code.If) -> bool:
-    """Whether a condition on how often to update something is about no optimizer: `if step % update_freq == 0:` around
-    a moving average of the weights."""
-    asked = guards.identifiers(node.test)
-    if any(naming.ACCUMULATION.search(word) and not naming.UPDATES.search(word) for word in asked):
-        return False
-    calls = [item for item in code.walk(node.body) if isinstance(item, code.Call)]
-    words = {guards.last_word(item.function) for item in calls}
-    of_optimizer = any(word == "step" or _OF_UPDATE.search(word) for word in words)
-    return not of_optimizer and any("update" in word for word in words)
-
-
 def _pauses(node: code.If) -> bool:
     """Whether a branch that is taken every so many steps evaluates the model or saves it, by what it asks and calls."""
     asked = guards.identifiers(node.test)
     calls = (item for item in code.walk(node.body) if isinstance(item, code.Call))
     called = [guards.last_word(item.function) for item in calls]
     return any(naming.EVALUATION.search(word) or naming.SAVES.search(word) for word in asked + called)
-
-
-_OF_UPDATE = re.compile(r"optim|zero_grad|backward|unscale|clip_grad|train_step|sync")
-
-
-def _only_updates(body: code.Block) -> bool:
-    """Whether a block runs an optimizer step and no backward pass: whatever its condition is called, it accumulates."""
-    updates = False
-    for item in code.walk(body):
-        if isinstance(item, code.Call) and isinstance(item.function, code.Attribute):
-            name = item.function.name
-            word = guards.last_word(item.function.value)
-            if "backward" in name:
-                return False
-            updates = updates or (name == "step" and (naming.OPTIMIZER.search(word) or naming.SCALER.search(word)))
-    return updates
 
 
 def _undecided(frame: Frame, test: code.Expression) -> tuple[GuardKind, ...]:

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
-from trainlint.semantics import code, naming
+from trainlint.semantics import accumulation, code, naming
 from trainlint.semantics.text import dotted
 from trainlint.semantics.values import Const, DeviceValue, Host, Option, Test, Value
 from trainlint.semantics.vocabulary import GuardKind
@@ -155,7 +155,7 @@ def _compare(test: code.Compare, evaluate: Evaluate) -> tuple[Kinds, Kinds]:
         if naming.OTHER_ACCELERATOR.search(_said_by(one)):
             return _other_accelerator(other, operator, equal, unequal)
     if naming.ACCUMULATION.search(last_word(left)) and "micro" not in last_word(left):
-        return _accumulates(test, operator)
+        return accumulation.kinds(test, operator)
     for one, other, order in ((left, right, operator), (right, left, _MIRRORED.get(operator, operator))):
         found = _compare_word(one, other, order, equal, unequal, evaluate)
         if found is not None:
@@ -330,7 +330,7 @@ def _order(test: code.Compare, operator: str) -> tuple[Kinds, Kinds]:
     """Comparisons by order of counters and clocks: `time.time() - last > 10`, `step >= next_log`."""
     words = [_ordered(word) for word in identifiers(test)]
     if any(word.accumulates for word in words):
-        return _accumulates(test, operator)
+        return accumulation.kinds(test, operator)
     left = test.left
     if operator in (">", ">=") and isinstance(left, code.Binary) and left.op == "-" and _counts(last_word(left.left)):
         return (GuardKind.INTERVAL,), ()
@@ -340,17 +340,6 @@ def _order(test: code.Compare, operator: str) -> tuple[Kinds, Kinds]:
         if any(word.due for word in words):
             return (GuardKind.INTERVAL,), ()
     return _NOTHING
-
-
-def _accumulates(test: code.Compare, operator: str) -> tuple[Kinds, Kinds]:
-    """A comparison of what counts micro-batches: `accum_steps == 1` holds where there is one to a step."""
-    bound = test.comparators[0]
-    limit = bound.value if isinstance(bound, code.Constant) else None
-    if (operator in ("==", "<=") and limit == 1) or (operator == "<" and limit == 2):
-        return (GuardKind.SINGLE,), ()
-    if (operator in ("!=", ">") and limit == 1) or (operator == ">=" and limit == 2):
-        return (GuardKind.ACCUMULATION,), (GuardKind.SINGLE,)
-    return (GuardKind.ACCUMULATION,), ()
 
 
 class _Ordered(NamedTuple):

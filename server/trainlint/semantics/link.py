@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from trainlint.semantics import (
+    accumulation,
     classes,
     code,
     contexts,
@@ -822,33 +823,21 @@ class _Finisher:
 
     def _finish_loops(self) -> None:
         for loop in self.run.loops.values():
-            self._fold_micro_batches(loop)
+            accumulation.fold_micro_batches(loop)
         for loop in self.run.loops.values():
             if loop.runs_step and loop.where is not None and (loop.backwards or loop.updates):
                 self.project.step_loops.append(self._step_loop(loop))
 
-    def _fold_micro_batches(self, loop: LoopRun) -> None:
-        """A loop that only runs backward passes, inside one that runs the optimizer step, goes over micro-batches."""
-        outer = loop.parent
-        several = outer is not None and any(outer.backwards.values())
-        if outer is not None and loop.backwards and not loop.updates and outer.updates and not several:
-            outer.backwards.update(loop.backwards)
-            outer.micro_batches = True
-            outer.no_sync = outer.no_sync or loop.no_sync
-            outer.wrapper = outer.wrapper or loop.wrapper
-            loop.backwards.clear()
-
     def _step_loop(self, loop: LoopRun) -> StepLoop:
         assert loop.where is not None
-        several = [site for site, one_of_several in loop.backwards.items() if one_of_several]
-        accumulates = (loop.micro_batches or any(loop.updates.values())) and (bool(several) or not loop.backwards)
+        accumulates = accumulation.accumulates(loop)
         return StepLoop(
             site=loop.site,
             context=self._context(replace(loop.where, loops=(*loop.where.loops, loop))),
             backwards=list(loop.backwards),
             steps=list(loop.updates),
             accumulates=accumulates,
-            accumulation_site=next(iter(several), None) if accumulates else None,
+            accumulation_site=accumulation.first_of_several(loop) if accumulates else None,
             disables_sync=loop.no_sync or self.run.entry.disables_sync,
             model_wrapped=loop.wrapper or self.run.wrapper,
             managers=loop.where.managers,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from trainlint.semantics import clocks, code, graphs
+from trainlint.semantics import accumulation, clocks, code, graphs
 from trainlint.semantics.project import BackwardPass, Site
-from trainlint.semantics.state import Frame, LoopRun, Role, Standing
+from trainlint.semantics.state import Frame, Role
 from trainlint.semantics.values import UNKNOWN, Tensor, Value
 from trainlint.semantics.vocabulary import GuardKind, Place
 
@@ -86,7 +86,9 @@ def _mark(frame: Frame, node: code.Call | None, *, update: bool) -> None:
         return
     site = _site_in_loop(frame, node, inner)
     if update:
-        step_loop.updates[site] = _accumulates(step_loop, [guard for guard in where.guards if guard.depth > inner])
+        step_loop.updates[site] = accumulation.follows_several(
+            step_loop, [guard for guard in where.guards if guard.depth > inner]
+        )
     else:
         step_loop.backward_guards.append(where.guards)
         single = any(guard.kind is GuardKind.SINGLE for guard in where.guards)
@@ -94,18 +96,6 @@ def _mark(frame: Frame, node: code.Call | None, *, update: bool) -> None:
         if inner < len(where.loops) - 1 and not single:
             step_loop.micro_batches = True
         step_loop.wrapper = step_loop.wrapper or frame.run.wrapper
-
-
-def _accumulates(step_loop: LoopRun, guards: list[Standing]) -> bool:
-    """Whether an optimizer step under these guards of its step loop follows several backward passes."""
-    if any(guard.kind is GuardKind.ACCUMULATION for guard in guards):
-        return True
-    if not step_loop.backward_guards or not all(step_loop.updates.values()):
-        return False  # another optimizer, which takes its step each time
-    # Not `if step % 5 == 0: generator_loss.backward(); generator_optimizer.step()`.
-    thinned = [guard.test for guard in guards if guard.kind is GuardKind.INTERVAL]
-    passes = [guard.test for before in step_loop.backward_guards for guard in before]
-    return any(all(one is not test for one in passes) for test in thinned)
 
 
 def _site_in_loop(frame: Frame, node: code.Call, index: int) -> Site:
