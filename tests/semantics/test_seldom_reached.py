@@ -109,6 +109,27 @@ def test_a_function_that_makes_what_it_trains_is_no_step(files: str) -> None:
     assert not any(report.context.hot for report in project.reports)
 
 
+def test_a_schedule_of_averaged_weights_takes_no_step() -> None:
+    project = analyze(
+        {
+            "average.py": """
+from torch.optim.swa_utils import SWALR, AveragedModel
+
+class Average:
+    def fit_start(self, state):
+        self.scheduler = SWALR(state.optimizers[0], swa_lr=0.01)
+        self.averaged = AveragedModel(state.model)
+
+    def apply(self, state):
+        self.averaged.update_parameters(state.model)
+        self.scheduler.step()
+        print("averaged")
+"""
+        }
+    )
+    assert not any(report.context.hot for report in project.reports)
+
+
 GRADIENTS = """
 import torch
 

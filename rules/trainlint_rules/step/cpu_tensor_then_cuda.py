@@ -296,6 +296,24 @@ class CpuTensorThenCuda(Rule):
         valid(
             """
             import torch
+            from accelerators import is_hpu_installed
+            from torch import nn
+
+            model = nn.Linear(8, 8).cuda()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for inputs in torch.utils.data.DataLoader(torch.randn(64, 8), batch_size=8):
+                loss = model(inputs.cuda()).square().mean()
+                if is_hpu_installed():
+                    loss = loss + torch.zeros(1).to("hpu")
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="the device is another accelerator, about which the rule knows nothing",
+        ),
+        valid(
+            """
+            import torch
             from torch import nn
 
             model = nn.Linear(8, 1).cuda()
@@ -452,7 +470,8 @@ class CpuTensorThenCuda(Rule):
     def check(self, project: Project) -> Iterator[Finding]:
         for transfer in project.transfers:
             made_here = transfer.factory in FACTORIES and not transfer.of_nothing
-            if made_here and transfer.target is Place.DEVICE and transfer.context.hot:
+            hot = transfer.context.hot and transfer.context.may_use_gpu
+            if made_here and transfer.target is Place.DEVICE and hot:
                 yield self.finding(
                     transfer,
                     f"{quote(transfer.text)} makes a tensor on the host and copies it to the GPU at every step",

@@ -1007,7 +1007,7 @@ OF_TENSORS = (ONLY_TENSORS | VIEWS | BOOLEAN_RESULTS | KEEPING_TYPE | REDUCTIONS
 
 def is_module_class(name: str) -> bool:
     """Whether a library name is a class of modules: calling it makes a model, a layer or a loss."""
-    if name in MODULE_BASES or MODULE_FACTORIES.match(name):
+    if name in MODULE_BASES or MODULE_FACTORIES.match(name) or name == "torch.optim.swa_utils.AveragedModel":
         return True
     head, _, last = name.rpartition(".")
     return (
@@ -1022,7 +1022,7 @@ def is_module_class(name: str) -> bool:
 def is_optimizer_class(name: str) -> bool:
     """Whether a library name is an optimizer, or a function that makes one."""
     head, _, last = name.rpartition(".")
-    if name.startswith("torch.optim.lr_scheduler") or "sched" in last.lower():
+    if name.startswith(("torch.optim.lr_scheduler", "torch.optim.swa_utils")) or "sched" in last.lower():
         return False
     optimizer_packages = (
         "torch.optim",
@@ -1048,8 +1048,7 @@ def is_optimizer_class(name: str) -> bool:
 def is_scheduler(name: str) -> bool:
     """Whether a library name is a learning rate schedule, or a function that makes one."""
     return (
-        name.startswith("torch.optim.lr_scheduler.")
-        or name.startswith("transformers.get_")
+        name.startswith(("torch.optim.lr_scheduler.", "torch.optim.swa_utils.SWALR", "transformers.get_"))
         or "scheduler" in name.rpartition(".")[2].lower()
     )
 
