@@ -489,11 +489,7 @@ def _last_backward(project: Project, clip: Call) -> BackwardPass | None:
 
 
 def _same_function(one: Occurrence, other: Occurrence) -> bool:
-    return (one.context.entry, one.site.path, one.site.symbol) == (
-        other.context.entry,
-        other.site.path,
-        other.site.symbol,
-    )
+    return one.context.entry is other.context.entry and one.site.function == other.site.function
 
 
 def _may_be_unscaled(project: Project, scaled: BackwardPass, clip: Call) -> bool:

@@ -549,7 +549,7 @@ class EvalWithoutNoGrad(Rule):
         forward = finding.subject
         assert isinstance(forward, EvaluationForward)
         loop = forward.context.loop
-        if loop is None or (loop.path, loop.symbol) != (forward.site.path, forward.site.symbol):
+        if loop is None or loop.function != forward.site.function:
             return Fix(Applicability.DISPLAY, "Put the evaluation loop under torch.no_grad()")
         needs = EnsureImport(forward.site, "torch")
         if forward.only_evaluates and loop.symbol:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from trainlint.fixes.recipe import Applicability, Fix, GuardStatement
 from trainlint.lint.rule import Occurrence
@@ -18,13 +19,12 @@ class OwnIntervals:
     """The interval tests that a project has already: `step % args.log_every == 0`."""
 
     def __init__(self, project: Project) -> None:
-        self._tests: dict[tuple[object, str], dict[str, None]] = {}
+        self._tests: dict[tuple[Path, str], dict[str, None]] = {}
         records: tuple[Occurrence, ...] = (*project.reports, *project.syncs, *project.calls)
         for record in records:
             for guard in record.context.guards:
                 if guard.kind is GuardKind.INTERVAL and guard.in_step:
-                    place = record.site.path, record.site.symbol
-                    self._tests.setdefault(place, {})[guard.text] = None
+                    self._tests.setdefault(record.site.function, {})[guard.text] = None
 
     def test_for(self, report: Report) -> str:
         """A test in the same function by the same counter against a name; empty where there is none."""
@@ -32,7 +32,7 @@ class OwnIntervals:
         form = re.compile(
             rf"(?:{re.escape(counter)}|\({re.escape(counter)}(?P<first> \+ 1)\)) % (?P<interval>[A-Za-z_][\w.]*) == 0"
         )
-        for test in self._tests.get((report.site.path, report.site.symbol), ()):
+        for test in self._tests.get(report.site.function, ()):
             if counter and (found := form.fullmatch(test)):
                 counted = f"({counter} + 1)" if found["first"] else counter
                 return f"{counted} % {found['interval']} == 0"

@@ -29,6 +29,11 @@ class Site:
     leaves this None; reports tell the cell."""
 
     @property
+    def function(self) -> tuple[Path, str]:
+        """What it stands in: the file, and the function or class in it."""
+        return self.path, self.symbol
+
+    @property
     def place(self) -> str:
         """The row, as text after the file's name: `12`, in a notebook's cell `cell 3:12`."""
         return f"{self.row}" if self.cell is None else f"cell {self.cell}:{self.row}"
