@@ -52,6 +52,24 @@ KEPT = {
             self.accum_parts["table"] = torch.arange(inputs.size(1), device=inputs.device)
         return inputs
         """,
+    "entered by a method that is called": """
+        if "table" not in self.seen:
+            self.enter("table", inputs)
+        return inputs
+
+    def enter(self, key, inputs):
+        print("made anew")  # runs: per-epoch training
+        self.seen[key] = torch.arange(inputs.size(1), device=inputs.device)
+        """,
+    "a method that enters something else": """
+        if "table" not in self.seen:
+            self.enter("table", inputs)
+        return inputs
+
+    def enter(self, key, inputs):
+        print("each time")  # runs: per-step training
+        self.table[key] = torch.arange(inputs.size(1), device=inputs.device)
+        """,
     "asked for at an interval": """
         if not self.should_update_logs:
             return inputs

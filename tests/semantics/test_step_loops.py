@@ -186,3 +186,20 @@ def test_what_prepares_for_a_backward_pass_makes_no_step_loop(call: str) -> None
     project = analyze({"train.py": f"{PREPARED}\nhandles = []\nfor part in parts:\n    handles.append({call})\n"})
     assert project.step_loops == []
     assert project.kept_graphs == []
+
+
+@pytest.mark.parametrize(("name", "found"), [("benchmark", 0), ("train", 1), ("benchmark_training", 1)])
+def test_a_loop_that_measures_backward_passes_is_no_step_loop(name: str, found: int) -> None:
+    loop = "    for turn in range(10):\n        model(batch).sum().backward()\n        torch.cuda.synchronize()\n"
+    project = analyze({"train.py": f"{PREPARED}\ndef {name}():\n{loop}\n{name}()\n"})
+    assert len(project.step_loops) == found
+    assert sum(call.context.hot for call in project.calls_of("torch.cuda.synchronize")) == found
+
+
+def test_a_loop_that_updates_is_a_step_loop_whatever_its_function_is_called() -> None:
+    loop = step_loop(f"""
+def benchmark():
+    for batch in loader:{BODY}
+benchmark()
+""")
+    assert loop.steps

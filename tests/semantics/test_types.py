@@ -72,3 +72,46 @@ def test_a_matrix_product_does_not_take_two_types() -> None:
 )
 def test_a_program_that_chooses_its_types_is_left_alone(before: str) -> None:
     assert operands(DOUBLE[0], before=before) == []
+
+
+RETURNED = {
+    "what is returned while the model is traced": """
+    if torch.jit.is_tracing():
+        return tensor.max() + 1
+    return tensor.size(0)
+    """,
+    "what a class that derives from tensors tells of itself": """
+    if isinstance(tensor, Edges):
+        return max(tensor.get_sparse_size())
+    return tensor.size(0)
+    """,
+    "what has another name than anything of torch": """
+    return tensor.num_parts() if tensor.has_parts() else 1
+    """,
+}
+
+
+@pytest.mark.parametrize("body", RETURNED.values(), ids=RETURNED.keys())
+def test_a_number_is_no_tensor_for_the_way_that_it_came(body: str) -> None:
+    project = analyze(
+        {
+            "train.py": f"""
+import torch
+from torch import nn
+from edges import Edges
+
+def size(tensor):
+    {body.strip()}
+
+model = nn.Linear(8, 1).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for inputs in torch.utils.data.DataLoader(torch.randn(64, 8), batch_size=8):
+    outputs = model(inputs.cuda())
+    outputs.mean().backward()
+    optimizer.step()
+    if size(outputs * 2) * size(outputs * 2) > 100:
+        print("large")
+"""
+        }
+    )
+    assert project.syncs == []

@@ -8,7 +8,7 @@ from trainlint.lint.rule import Rule, invalid, quote, valid
 from trainlint.probe.evidence import Evidence
 from trainlint.probe.judges import judge_stacks
 from trainlint.probe.verdict import Verdict
-from trainlint.semantics.project import Project, TokenizerWork
+from trainlint.semantics.project import Project, Tokenization, TokenizerWork
 from trainlint.semantics.vocabulary import Region
 
 
@@ -279,7 +279,7 @@ class TokenizeInCollate(Rule):
 
     def check(self, project: Project) -> Iterator[Finding]:
         for call in project.tokenizations:
-            if call.context.region is Region.COLLATE and call.work is TokenizerWork.ENCODE and not call.cached:
+            if call.context.region is Region.COLLATE and _encodes(call):
                 yield self.finding(
                     call,
                     f"{quote(call.text)} tokenizes every batch again in every epoch",
@@ -295,3 +295,8 @@ class TokenizeInCollate(Rule):
 
     def judge(self, finding: Finding, evidence: Evidence) -> Verdict:
         return judge_stacks(evidence, finding.site)
+
+
+def _encodes(call: Tokenization) -> bool:
+    """Whether it makes token ids of the batch's texts, and is not a part of another call that does."""
+    return call.work is TokenizerWork.ENCODE and not call.cached and not call.part_of_another

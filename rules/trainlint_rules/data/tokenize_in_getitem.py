@@ -196,6 +196,47 @@ class TokenizeInGetitem(Rule):
             """,
             because="a dataset by itself is there for some training",
         ),
+        invalid(
+            """
+            import torch
+            from torch.utils.data import DataLoader, Dataset
+            from transformers import AutoModel, AutoTokenizer
+
+
+            class CaptionTokenizer:
+                def __init__(self, name):
+                    self.tokenizer = AutoTokenizer.from_pretrained(name)
+
+                def __call__(self, texts):
+                    return self.encode([text.lower() for text in texts])
+
+                def encode(self, texts):
+                    return self.tokenizer(texts, padding=True, return_tensors="pt").input_ids
+
+
+            class Captions(Dataset):
+                def __init__(self, path, tokenizer):
+                    with open(path) as file:
+                        self.captions = file.read().splitlines()
+                    self.tokenizer = tokenizer
+
+                def __len__(self):
+                    return len(self.captions)
+
+                def __getitem__(self, index):
+                    return self.tokenizer([self.captions[index]])[0]  # expect: TL101
+
+
+            model = AutoModel.from_pretrained("gpt2").cuda()
+            optimizer = torch.optim.AdamW(model.parameters(), lr=3e-5)
+            for ids in DataLoader(Captions("captions.txt", CaptionTokenizer("gpt2")), num_workers=4):
+                loss = model(ids.cuda()).last_hidden_state.square().mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="told once, where the dataset asks for it, and not again in the tokenizer that does it",
+        ),
         valid(
             """
             import torch

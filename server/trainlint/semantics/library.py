@@ -489,6 +489,9 @@ HOST_METHODS = {
     "dense_dim",
     "convert_tokens_to_ids",
 }
+TELLING_PREFIXES = ("get_", "has_", "is_", "num_")
+"""Of methods that tell something about a tensor, or about an object of a class that derives from it; none of torch's
+own that is called so returns a tensor."""
 HOST_ATTRIBUTES = {
     "shape",
     "dtype",

@@ -633,6 +633,7 @@ class _Finisher:
         self._settle_entry()
         self.project.entries.append(self.run.entry)
         structures.note_structures(self.run)
+        self._leave_out_measured_loops()
         made = [record for record in map(self._make, list(self.run.pending.values())) if record is not None]
         made = [self._completed(record, made) for record in made]
         for record in made:
@@ -641,6 +642,13 @@ class _Finisher:
                 record.value.loader.transfers.append(record)
         self._finish_loaders()
         self._finish_loops()
+
+    def _leave_out_measured_loops(self) -> None:
+        """A loop that runs backward passes and updates nothing, in a function named for evaluation or measurement, is
+        no step loop: `def benchmark(…)`."""
+        for loop in self.run.loops.values():
+            if loop.runs_step and not loop.updates and naming.evaluates(loop.site.symbol.rpartition(".")[2]):
+                loop.runs_step = loop.trains = False
 
     def _settle_entry(self) -> None:
         entry = self.run.entry

@@ -116,7 +116,7 @@ WORLD_SIZE = Idiom(
     re.IGNORECASE,
 )
 CUDA = Idiom(r"^_?(use_|with_|has_|is_|no_)?(cuda|gpus?|accel|accelerator)(_available|_enabled)?$", re.IGNORECASE)
-OTHER_ACCELERATOR = Idiom(r"(^|_)(xla|[thni]pus?|mlu|habana|gaudi)(_|$)", re.IGNORECASE)
+OTHER_ACCELERATOR = Idiom(r"(^|_)(xla|[thni]pus?|mlus?|habana|gaudi)(_|$)", re.IGNORECASE)
 PHASE = Idiom(
     r"^_?(phase|mode|split|stage|is_?train(ing)?|training|train|is_?eval|eval(uate)?|test|validate|eval_only|is_test|inference|do_train|do_eval|testing)$",
     re.IGNORECASE,

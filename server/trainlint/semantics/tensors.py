@@ -458,6 +458,8 @@ def call_method(frame: Frame, value: Tensor, name: str, given: Given, node: code
         return STRING
     if name in library.HOST_METHODS:
         return Listing(STRING) if name == "keys" else NUMBER
+    if not value.container and name.startswith(library.TELLING_PREFIXES):
+        return UNKNOWN
     if name in ("zero_", "detach_") and value.gradient:
         records.record_call(frame, f"torch.Tensor.{name}", given, node, value)
     other = given.get("other", 0)
