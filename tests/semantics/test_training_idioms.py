@@ -946,6 +946,18 @@ UNIT_TESTS = {
         "from absl.testing.parameterized import TestCase\n\n\n"
         "class Checks(TestCase):\n    def run_step(self):\n        {body}\n",
     ),
+    "a helper of tests that a framework of its own runs": (
+        "test_layers.py",
+        "def run_step():\n    {body}\n\n\ndef test_step():\n    run_step()\n",
+    ),
+    "tests that run without a framework": (
+        "test_layers.py",
+        "def test_step():\n    for _ in range(3):\n        {body}\n\n\nif __name__ == '__main__':\n    test_step()\n",
+    ),
+    "a test case in a file that is called a test": (
+        "layers_test.py",
+        "class LayerTest(Base):\n    def test_step(self):\n        run_step()\n\n\ndef run_step():\n    {body}\n",
+    ),
     "a test in any file": ("layers.py", "import pytest\n\n\ndef test_step():\n    {body}\n"),
 }
 BODY_OF_TEST = "loss = layer(torch.ones(2, 8).cuda()).sum(); loss.backward(); optimizer.step(); print(loss.item())"
@@ -960,6 +972,39 @@ def test_what_a_unit_test_does_is_no_step(file: str, text: str) -> None:
 def test_a_step_in_a_file_that_tests_a_model_is_one() -> None:
     text = "import torch\n\n\ndef step(layer, optimizer):\n    " + BODY_OF_TEST + "\n"
     assert analyze({"test_layers.py": text}).reports
+
+
+def test_a_script_that_trains_and_tests_is_no_file_of_unit_tests() -> None:
+    text = (
+        "import torch\n\n\ndef test_epoch(layer):\n    layer.eval()\n\n\ndef main():\n    for _ in range(100):\n"
+        f"        {BODY_OF_TEST}\n    test_epoch(layer)\n\n\nif __name__ == '__main__':\n    main()\n"
+    )
+    assert analyze({"train_and_test.py": text}).reports
+
+
+LOADERS_OF_TESTS = {"a file of unit tests": ("test_training.py", 0), "a script": ("training.py", 1)}
+
+
+@pytest.mark.parametrize(("file", "count"), LOADERS_OF_TESTS.values(), ids=LOADERS_OF_TESTS.keys())
+def test_what_unit_tests_train_on_is_no_training_loader(file: str, count: int) -> None:
+    text = """
+import torch
+from torch.utils.data import DataLoader
+
+def make_loader():
+    return DataLoader(torch.load("data.pt"), batch_size=16)
+
+def test_training():
+    model = torch.nn.Linear(8, 1).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for inputs in make_loader():
+        model(inputs.cuda()).sum().backward()
+        optimizer.step()
+
+if __name__ == "__main__":
+    test_training()
+"""
+    assert len([loader for loader in analyze({file: text}).loaders if loader.trains]) == count
 
 
 TPU_LOOPS = {

@@ -392,7 +392,8 @@ class Linker:
         if self.options.device in ("cuda", "cpu"):
             run.entry.cuda = Known.YES if self.options.device == "cuda" else Known.NO
         module = run.module(path)
-        module.is_main = True
+        # what a file of unit tests does when it is started is to run them
+        module.is_main = not _holds_unit_tests(module)
         module.started = True
         module_runs.run_module(run, module)
         ignite.run_rest(_module_frame(run, module))
@@ -565,9 +566,29 @@ def _only_infers(function: Function) -> bool:
 
 def _is_of_unit_tests(module: ModuleState, name: str) -> bool:
     """Whether a function that nothing calls is a unit test, or helps those of its file."""
-    by_file = module.path.stem.startswith("test_") or module.path.stem.endswith("_test")
-    by_import = any(one.module in _UNIT_TESTS for one in module.facts.imports)
-    return (by_file and by_import) or ((by_file or by_import) and name.startswith(("test_", "_test_")))
+    concerns_tests = _is_named_after_tests(module) or _imports_unit_tests(module)
+    return _holds_unit_tests(module) or (concerns_tests and name.startswith(("test_", "_test_")))
+
+
+def _holds_unit_tests(module: ModuleState) -> bool:
+    """Whether a file is one of unit tests, by its name and by what it imports or defines: functions in a file named in
+    pytest's way, methods of test cases in any file named after tests."""
+    if not _is_named_after_tests(module):
+        return False
+    if _imports_unit_tests(module):
+        return True
+    module.whole = True
+    alone = module.path.stem.startswith("test_")
+    parts = [function.qualname.rpartition(".") for function in module.facts.functions]
+    return any(name.startswith("test_") and (alone or owner) for owner, _, name in parts)
+
+
+def _is_named_after_tests(module: ModuleState) -> bool:
+    return module.path.stem.startswith("test_") or module.path.stem.endswith("_test")
+
+
+def _imports_unit_tests(module: ModuleState) -> bool:
+    return any(one.module in _UNIT_TESTS for one in module.facts.imports)
 
 
 def _is_framework_class(owner: Class) -> bool:
