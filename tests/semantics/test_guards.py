@@ -43,6 +43,9 @@ CONDITIONS = [
     ("step % 100 == 0 or step == len(train_loader) - 1", GuardKind.INTERVAL),
     ("(epoch * len(train_loader) + step) % 100 == 0", GuardKind.INTERVAL),
     ("time.time() - last > 30", GuardKind.INTERVAL),
+    ("not time.time() - last < 30", GuardKind.INTERVAL),
+    ("not 30 >= time.time() - last", GuardKind.INTERVAL),
+    ("not step < next_log", GuardKind.INTERVAL),
     ("accum_steps == 1", GuardKind.SINGLE),
     ("accum_steps <= 1", GuardKind.SINGLE),
     ("not accum_steps > 1", GuardKind.SINGLE),
@@ -120,6 +123,9 @@ NO_SPECIAL_GUARD = [
     "images.size(0) > 1",
     "step > 100",
     "100 < step",
+    "time.time() - last < 30",
+    "time.time() - last <= args.log_every",
+    "step < next_log",
     "best is None",
     "step % 1 == 0",
     "epoch >= 1",
@@ -173,6 +179,38 @@ def kinds(condition: str, shape: str) -> set[GuardKind]:
 @pytest.mark.parametrize(("condition", "kind"), CONDITIONS, ids=[f"{test}-{kind}" for test, kind in CONDITIONS])
 def test_conditions_are_understood_in_every_shape(condition: str, kind: GuardKind, shape: str) -> None:
     assert kind in kinds(condition, shape)
+
+
+HELD = {
+    "an interval": ("due = step % 100 == 0", "due", True),
+    "an interval that may be off": ("skips = args.every < 1 or step % args.every != 0", "not skips", True),
+    "an interval where there is one": ("due = False\nif args.every: due = step % args.every == 0", "due", True),
+    "every step where there is none": ("due = True\nif args.every: due = step % args.every == 0", "due", False),
+    "whatever all ranks agree on": ("due = strategy.broadcast(step % 100 == 0)", "due", True),
+    "two intervals, either of which may be due": (
+        "off = step % args.every != 0\n"
+        "early = True\n"
+        "if args.seconds is not None:\n"
+        "    early = last is None or time.time() - last < args.seconds\n"
+        "    early = strategy.broadcast(early)",
+        "not (off and early)",
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "condition", "thins_out"), HELD.values(), ids=HELD.keys())
+def test_an_interval_that_a_variable_holds_is_one(before: str, condition: str, thins_out: bool) -> None:
+    lines = [*before.split("\n"), f"if {condition}:", "    print('guarded')"]
+    loop = [
+        "last = None",
+        "for step, (images, labels) in enumerate(train_loader):",
+        "    criterion(model(images.to(device)), labels.to(device)).backward()",
+        "    optimizer.step()",
+        *(f"    {line}" for line in lines),
+    ]
+    (report,) = analyze({"train.py": HEAD + "\n".join(loop) + "\n"}).reports
+    assert (GuardKind.INTERVAL in {guard.kind for guard in report.context.guards}) is thins_out
 
 
 @pytest.mark.parametrize("shape", ["if", "else", "continue"])

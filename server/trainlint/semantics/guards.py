@@ -334,12 +334,26 @@ def _order(test: code.Compare, operator: str) -> tuple[Kinds, Kinds]:
     left = test.left
     if operator in (">", ">=") and isinstance(left, code.Binary) and left.op == "-" and _counts(last_word(left.left)):
         return (GuardKind.INTERVAL,), ()
+    if _is_not_yet_due(test, operator):
+        return (), (GuardKind.INTERVAL,)
     if operator in (">", ">=", "==", "<", "<="):
         if any(word.interval for word in words) and not isinstance(test.left, code.Constant):
             return (GuardKind.INTERVAL,), ()
         if any(word.due for word in words):
             return (GuardKind.INTERVAL,), ()
     return _NOTHING
+
+
+def _is_not_yet_due(test: code.Compare, operator: str) -> bool:
+    """Whether a comparison holds until something is due: `time.time() - last < 30`, `step < next_log`."""
+    sides = {"<": (test.left, test.comparators[0]), ">": (test.comparators[0], test.left)}.get(operator[0])
+    if sides is None:
+        return False
+    reached, bound = sides
+    if any(word.startswith("next_") for word in identifiers(bound)):
+        return True
+    since = identifiers(reached.right) if isinstance(reached, code.Binary) and reached.op == "-" else []
+    return any(word.lstrip("_").startswith(("last", "prev")) for word in since)
 
 
 class _Ordered(NamedTuple):

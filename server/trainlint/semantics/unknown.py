@@ -32,6 +32,7 @@ from trainlint.semantics.values import (
     Object,
     Table,
     Tensor,
+    Test,
     Tuple,
     Unknown,
     Value,
@@ -149,6 +150,12 @@ def _checkpoint_activations(frame: Frame, receiver: Value, name: str, given: Giv
     return OBJECT
 
 
+def _agreed(frame: Frame, receiver: Value, name: str, given: Given, node: code.Call | None) -> Value:
+    """What all ranks get of a condition is the condition: `skip = strategy.broadcast(skip)`."""
+    first = given.first()
+    return first if isinstance(first, Test) else _any_method(frame, receiver, name, given, node)
+
+
 def _from_pretrained(frame: Frame, receiver: Value, name: str, given: Given, node: code.Call | None) -> Value:
     steps.note_start(frame)
     return _any_method(frame, receiver, name, given, node)
@@ -211,6 +218,7 @@ _METHODS: dict[str, Callable[[Frame, Value, str, Given, code.Call | None], Value
     "state_dict": _state_dict,
     "load_state_dict": _load_state_dict,
     "no_sync": _no_sync,
+    **dict.fromkeys(("broadcast", "reduce_boolean_decision"), _agreed),
     **dict.fromkeys(("append", "add"), _added),
     **dict.fromkeys(("format", "join", "strip", "lower"), _text),
     "iterrows": _frame_rows,

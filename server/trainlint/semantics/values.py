@@ -446,6 +446,8 @@ def _join_host(one: Value, other: Value) -> Value:
         return _join_option(one, other)
     if isinstance(other, Option):
         return _join_option(other, one)
+    if isinstance(one, Test) or isinstance(other, Test):
+        return _join_tests(one, other)
     if kinds == {"number"}:
         # what one branch multiplies is a multiple wherever that branch is taken
         return Host("number", ranks=max((value.ranks for value in (one, other) if isinstance(value, Host)), default=0))
@@ -453,6 +455,25 @@ def _join_host(one: Value, other: Value) -> Value:
         # a run without other processes
         return Host("world-size")
     return Host(kinds.pop()) if len(kinds) == 1 else OBJECT
+
+
+def _join_tests(one: Value, other: Value) -> Value:
+    """A condition kept in a variable, or something else in another branch.
+
+    Where that is True, code that needs it to be false still runs at the interval that the condition tells; likewise the
+    other way round.
+    """
+    if isinstance(one, Test) and isinstance(other, Test):
+        positive = tuple(kind for kind in one.positive if kind in other.positive)
+        negative = tuple(kind for kind in one.negative if kind in other.negative)
+    else:
+        test, constant = (one, other) if isinstance(one, Test) else (other, one)
+        if not isinstance(test, Test) or not isinstance(constant, Const) or not isinstance(constant.value, bool):
+            return OBJECT
+        kept = test.negative if constant.value else test.positive
+        interval = (GuardKind.INTERVAL,) if GuardKind.INTERVAL in kept else ()
+        positive, negative = ((), interval) if constant.value else (interval, ())
+    return Test(positive, negative, "") if positive or negative else OBJECT
 
 
 def _join_option(option: Option, other: Value) -> Value:
