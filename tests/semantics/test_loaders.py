@@ -250,6 +250,56 @@ DATASETS = {
         DatasetKind.ITERABLE,
         Known.YES,
     ),
+    "a stream of what others make": (
+        """
+        class Stream(IterableDataset):
+            def __init__(self, queue):
+                self.queue = queue
+            def __iter__(self):
+                while True:
+                    yield self.queue.get(timeout=1)
+        dataset = Stream(queue.Queue())
+        """,
+        DatasetKind.ITERABLE,
+        Known.NO,
+    ),
+    "batches of what others make": (
+        """
+        class Stream(IterableDataset):
+            def __init__(self, incoming_queue):
+                self.incoming_queue = incoming_queue
+            def receive(self):
+                return self.incoming_queue.get_nowait()
+            def __iter__(self):
+                while True:
+                    yield self.receive()
+        class Batches(IterableDataset):
+            def __init__(self, samples):
+                self.samples = samples
+            def __iter__(self):
+                batch = []
+                for sample in self.samples:
+                    batch.append(sample)
+                    if len(batch) == 8:
+                        yield batch
+                        batch = []
+        dataset = Batches(Stream(queue.Queue()))
+        """,
+        DatasetKind.ITERABLE,
+        Known.NO,
+    ),
+    "a stream that fills a queue": (
+        """
+        class Stream(IterableDataset):
+            def __iter__(self):
+                for line in open("data.txt"):
+                    self.queue.put(line)
+                    yield torch.tensor(float(line)), 0
+        dataset = Stream()
+        """,
+        DatasetKind.ITERABLE,
+        Known.YES,
+    ),
     "a part of tensors": (
         "dataset, _ = torch.utils.data.random_split(TensorDataset(torch.zeros(3, 8)), [2, 1])",
         DatasetKind.IN_MEMORY,

@@ -6,6 +6,7 @@ from trainlint.semantics import (
     classes,
     code,
     frameworks,
+    guards,
     library,
     object_lists,
     object_types,
@@ -222,7 +223,7 @@ def _one_dataset(frame: Frame, dataset: Value) -> tuple[DatasetKind, Known]:
     if isinstance(dataset, Instance):
         names = classes.library_bases(dataset.cls)
         if any(name.endswith("IterableDataset") for name in names):
-            return DatasetKind.ITERABLE, Known.YES
+            return DatasetKind.ITERABLE, Known.NO if _is_fed(frame, dataset) else Known.YES
         getter = classes.find_member(dataset.cls, "__getitem__")
         if isinstance(getter, Function):
             return DatasetKind.MAP, _works(frame, getter)
@@ -235,6 +236,31 @@ def _one_dataset(frame: Frame, dataset: Value) -> tuple[DatasetKind, Known]:
         return DatasetKind.IN_MEMORY, Known.NO
     return DatasetKind.UNKNOWN, Known.UNKNOWN
 
+
+def _is_fed(frame: Frame, dataset: Instance, depth: int = 3) -> bool:
+    """Whether an iterable dataset hands on what others put into a queue, so that no worker of its own could make it
+    any sooner; datasets that it goes over included."""
+    defined = [
+        (member.module, member.define)
+        for cls in classes.lineage(dataset.cls)
+        for member in cls.members.values()
+        if isinstance(member, Function)
+    ]
+    bodies = (frame.run.body(module, define.body) for module, define in defined if isinstance(define, code.Define))
+    if any(_takes_from_queue(item) for body in bodies for item in code.walk(body)):
+        return True
+    inner = (value for value in dataset.attributes.values() if isinstance(value, Instance))
+    return depth > 0 and any(_is_fed(frame, one, depth - 1) for one in inner if classes.is_dataset_class(one.cls))
+
+
+def _takes_from_queue(node: object) -> bool:
+    if not isinstance(node, code.Call) or not isinstance(node.function, code.Attribute):
+        return False
+    return node.function.name in _TAKING and "queue" in guards.last_word(node.function.value).lower()
+
+
+_TAKING = frozenset({"get", "get_nowait", "recv"})
+"""Methods that take something out of a queue."""
 
 _IDLE = {
     "len",
