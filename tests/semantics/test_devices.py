@@ -1164,3 +1164,29 @@ def test_a_gradient_that_is_detached_in_place_is_a_call() -> None:
     body = "for parameter in model.parameters():\n    parameter.grad.detach_()\n    parameter.detach_()"
     calls = analyze({"train.py": step(body)}).calls_of("torch.Tensor.detach_")
     assert [call.text for call in calls] == ["parameter.grad.detach_()"]
+
+
+CHOSEN = {
+    "by where the tensor lives": "on_gpu if loss.is_cuda else on_host",
+    "by whether there is a GPU": "on_gpu if torch.cuda.is_available() else on_host",
+    "the other way round": "on_host if not torch.cuda.is_available() else on_gpu",
+}
+
+
+@pytest.mark.parametrize("chosen", CHOSEN.values(), ids=CHOSEN.keys())
+def test_the_function_for_the_host_is_not_called_with_what_lives_on_the_gpu(chosen: str) -> None:
+    head = (
+        "import torch\n\ndef on_gpu(value):\n    return value.square()\n\n"
+        "def on_host(value):\n    if value > 0:\n        return value.item()\n\n"
+    )
+    project = analyze({"train.py": head + step(f"reduce = {chosen}\nreduce(loss.detach())")})
+    assert project.syncs == []
+
+
+def test_of_two_functions_for_the_gpu_either_may_be_called() -> None:
+    head = (
+        "import torch\n\ndef exactly(value):\n    return value.square()\n\n"
+        "def plainly(value):\n    return value.item()\n\n"
+    )
+    project = analyze({"train.py": head + step("reduce = exactly if args.exact else plainly\nreduce(loss.detach())")})
+    assert [sync.text for sync in project.syncs] == ["value.item()"]

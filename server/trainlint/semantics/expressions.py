@@ -734,11 +734,20 @@ def _conditional(frame: Frame, node: code.Conditional) -> Value:
         return Host("string") if isinstance(body.value, str) else Option("conditional")
     if isinstance(body, Const | Test) and isinstance(orelse, Const | Test):
         return NUMBER
+    if isinstance(body, _CALLED) and isinstance(orelse, _CALLED):
+        # a function for the CPU is not called with what lives on a GPU
+        if GuardKind.NOT_DEVICE in negative:
+            return body
+        if GuardKind.NOT_DEVICE in positive:
+            return orelse
     return (
         join(tensors.as_device(body) or body, tensors.as_device(orelse) or orelse)
         if DeviceValue in (type(body), type(orelse))
         else join(body, orelse)
     )
+
+
+_CALLED = (Function, Bound, Partial, Reference)
 
 
 def _told(frame: Frame, test: code.Expression, holds: bool, node: code.Expression) -> Value:
