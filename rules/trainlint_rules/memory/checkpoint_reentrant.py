@@ -43,7 +43,8 @@ class CheckpointReentrant(Rule):
 
     ## Fix safety
     Unsafe: with `use_reentrant=False` the forward pass records a graph, tensors within nested inputs get gradients, and
-    a function that computes something else when it is recomputed raises an error instead of going unnoticed.
+    a function that computes something else when it is recomputed raises an error instead of going unnoticed. Where what
+    is called may be another function too, which need not take the argument, it is advice.
 
     ## How the probe confirms it
     It does not: what is recomputed twice is not told from what is computed once. A run with `use_reentrant=False`,
@@ -292,6 +293,38 @@ class CheckpointReentrant(Rule):
             trainer.fit(Model(), torch.utils.data.DataLoader(torch.randn(64, 8), batch_size=8))
             """,
         ),
+        invalid(
+            """
+            import os
+
+            import torch
+            from torch import nn
+            from torch.utils.checkpoint import checkpoint
+
+
+            class Encoder(nn.Module):
+                def __init__(self, depth, width, saves_memory):
+                    super().__init__()
+                    self.blocks = nn.ModuleList(nn.Linear(width, width) for _ in range(depth))
+                    self.head = nn.Linear(width, 1)
+                    self.run = checkpoint if saves_memory else lambda block, hidden: block(hidden)
+
+                def forward(self, hidden):
+                    for block in self.blocks:
+                        hidden = self.run(block, hidden)  # expect: TL502
+                    return checkpoint(self.head, hidden, use_reentrant=False)
+
+
+            model = Encoder(12, 64, os.environ.get("SAVES_MEMORY") == "1").cuda()
+            optimizer = torch.optim.AdamW(model.parameters())
+            for inputs in torch.randn(64, 8, 64):
+                loss = model(inputs.cuda()).square().mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="an attribute that is one function or another: the argument belongs where checkpoint is chosen",
+        ),
         valid(
             """
             import torch
@@ -501,6 +534,9 @@ class CheckpointReentrant(Rule):
     def fix(self, finding: Finding) -> Fix | None:
         call = finding.subject
         assert isinstance(call, Call)
+        if call.one_of_several:
+            # what else may be called here need not take the argument
+            return Fix(Applicability.DISPLAY, "Bind use_reentrant=False where checkpoint is chosen")
         position = USE_REENTRANT_POSITION if call.name.endswith("_sequential") else None
         recipe = SetArgument(call.site, "use_reentrant", "False", position)
         return Fix(Applicability.UNSAFE, "Pass use_reentrant=False", (recipe,))

@@ -108,9 +108,12 @@ def call(frame: Frame, callee: Value, given: Given, node: code.Call | None) -> V
 
 def _call_choice(frame: Frame, callee: Choice, given: Given, node: code.Call | None) -> Value:
     one_of = [option for option in callee.options if option != NONE]
-    if len(one_of) > 1:
-        one_of = [transforms.one_of(option) for option in one_of]
-    return join_all(call(frame, option, given, node) for option in one_of)
+    if len(one_of) < 2:
+        return join_all(call(frame, option, given, node) for option in one_of)
+    outer, frame.choosing = frame.choosing, node.at if node is not None else -1
+    result = join_all(call(frame, transforms.one_of(option), given, node) for option in one_of)
+    frame.choosing = outer
+    return result
 
 
 def _call_bound(frame: Frame, callee: Bound, given: Given, node: code.Call | None) -> Value:

@@ -121,6 +121,9 @@ class Call:
     receiver: Value | None = None
     stands_alone: bool = False
     """Whether the call is a statement of its own, so that it can be removed or guarded by itself."""
+    one_of_several: bool = False
+    """Whether what is called may also be something else, which need not take the same arguments:
+    `run = checkpoint if saving else plainly`."""
     same_each_time: bool = False
     """Of what is asked of a file or makes a costly object, for each item of a dataset: whether it is passed the same
     each time."""

@@ -392,6 +392,7 @@ def record_call(frame: Frame, name: str, given: Given, node: code.Call | None, r
         arguments=given.arguments(name),
         receiver=receiver,
         stands_alone=frame.standing_alone == node.at,
+        one_of_several=frame.choosing == node.at,
         same_each_time=is_made_per_item(frame, name) and sameness.same_call(frame, node),
         varies_by_item=is_made_per_item(frame, name) and not is_cached(frame) and sameness.by_item(frame, node),
         numpy=_name_of_numpy(frame) if name in _TAKE_ARRAYS else "",

@@ -420,6 +420,8 @@ class Frame:
     """Dotted names that the statement under evaluation assigns."""
     standing_alone: int = -1
     """`at` of the call that is a statement of its own."""
+    choosing: int = -1
+    """`at` of the call under evaluation that may be of one function or another."""
     factories: dict[int, Factory] = field(default_factory=dict)
     """Factory calls met in this function, by the identity of their node."""
     factory_names: dict[str, Factory] = field(default_factory=dict)
