@@ -39,7 +39,7 @@ class DataParallel(Rule):
 
     ## When it is fine
     Inference in a single process; a fallback beside a branch that uses DistributedDataParallel, for which there is a
-    hint only.
+    hint only; a class of a library that offers DataParallel under this name.
 
     ## Example
     ```python
@@ -198,6 +198,26 @@ class DataParallel(Rule):
             """
             import torch
             from torch import nn
+            from torch.nn import DataParallel
+
+
+            class DataParallelStrategy:
+                def __init__(self, devices):
+                    self.devices = devices
+
+                def setup_module(self, module: nn.Module) -> DataParallel:
+                    return DataParallel(module, device_ids=self.devices)
+
+                def run_step(self, module, inputs, optimizer):
+                    module(inputs).mean().backward()
+                    optimizer.step()
+            """,
+            because="a class of a library that is there for those who ask for DataParallel by name",
+        ),
+        valid(
+            """
+            import torch
+            from torch import nn
             from torch.nn.parallel import data_parallel
             from torch.utils.data import DataLoader
 
@@ -293,7 +313,7 @@ class DataParallel(Rule):
     def check(self, project: Project) -> Iterator[Finding]:
         for wrapping in project.wrappings:
             training = wrapping.trains and wrapping.context.grad is not GradMode.DISABLED
-            if wrapping.library in DATA_PARALLEL and training:
+            if wrapping.library in DATA_PARALLEL and training and not _is_asked_for(wrapping):
                 yield self.finding(
                     wrapping,
                     f"{quote(wrapping.text)} drives all GPUs from one process, and copies the model at every step",
@@ -313,6 +333,13 @@ class DataParallel(Rule):
             source=Source.STACKS,
             unmeasured="no stack sample holds DataParallel's work; probe on a machine with two GPUs or more",
         )
+
+
+def _is_asked_for(wrapping: Wrapping) -> bool:
+    """Whether a library offers DataParallel here: in a class or function called after it, of which nothing in the
+    project makes use, so that whoever does has asked for it by name."""
+    symbol = wrapping.site.symbol
+    return wrapping.context.is_uncalled(symbol) and "DataParallel" in symbol and "Distributed" not in symbol
 
 
 def _is_fallback(wrapping: Wrapping) -> bool:

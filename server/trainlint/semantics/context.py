@@ -188,6 +188,10 @@ class Context:
         """Whether it runs in a function that nothing in the project calls, or uses as a dataset."""
         return len(self.path) == 1 and self.frequency is not Frequency.ONCE
 
+    def is_uncalled(self, symbol: str) -> bool:
+        """Whether it runs in the function or class of this qualified name, which nothing in the project calls."""
+        return bool(symbol) and len(self.path) == 1 and self.path[0].endswith(f".{symbol}")
+
     @property
     def served(self) -> Confidence:
         """How sure it is that training waits for what this code makes of a dataset: a dataset that nothing in sight
