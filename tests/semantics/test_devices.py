@@ -152,6 +152,13 @@ if not isinstance(value, torch.Tensor) and len(images) > 3:
     x = float(value)  # syncs: none
 x = value.detach() if hasattr(value, "item") else float(value)  # syncs: none
 """),
+    "a list, or a tensor that is made one": step("""
+def longest(lengths):
+    if not isinstance(lengths, list):
+        lengths = lengths.tolist()  # syncs: read
+    return int(max(lengths))  # syncs: none
+x = longest(outputs.argmax(1))
+"""),
     "what is left after tensors went": step("""
 def shown(value):
     if isinstance(value, torch.Tensor):

@@ -40,6 +40,35 @@ KEPT = {
         self.table = torch.arange(inputs.size(1), device=inputs.device)
         return inputs
         """,
+    "a flag that says that it is there": """
+        if self.ready:
+            return inputs
+        print("made once")  # runs: per-epoch training
+        self.ready = True
+        return inputs
+        """,
+    "a buffer that says that it is there": """
+        if self.ready or not self.training:
+            return inputs
+        print("made once")  # runs: per-epoch training
+        self.ready.data.copy_(torch.Tensor([True]))
+        return inputs
+        """,
+    "a flag that is taken down again": """
+        if self.busy:
+            return inputs
+        self.busy = True
+        print("each time")  # runs: per-step training
+        self.busy = False
+        return inputs
+        """,
+    "a flag that others put up": """
+        if self.frozen:
+            return inputs
+        print("each time")  # runs: per-step training
+        self.seen[0] = True
+        return inputs
+        """,
     "entered where it is missing": """
         if "table" not in self.seen:
             print("made anew")  # runs: per-epoch training

@@ -127,13 +127,40 @@ def _remembers(frame: Frame, node: code.If) -> bool:
 
 def guard_renewal(frame: Frame, node: code.If, block: code.Block) -> None:
     """Where a block returns while what it keeps still serves, the rest of it, which makes that anew, seldom runs:
-    `if self.mask is not None: return self.mask`, then `self.mask = …`."""
+    `if self.mask is not None: return self.mask`, then `self.mask = …`; `if self.ready: return`, then
+    `self.ready = True`."""
+    rest = block[block.index(node) + 1 :]
     kept = _still_kept(node.test)
-    if kept and not kept.isdisjoint(frame.run.nodes.assigned(block)):
-        rest = block[block.index(node) + 1 :]
-        if any(not kept.isdisjoint(_made_anew(statement)) for statement in rest):
-            first = Standing(GuardKind.FIRST, node.test, len(frame.where.loops))
-            frame.where = frame.where.guarded(first)
+    made = bool(kept) and not kept.isdisjoint(frame.run.nodes.assigned(block))
+    if (made and any(not kept.isdisjoint(_made_anew(statement)) for statement in rest)) or _raises_flag(node, rest):
+        first = Standing(GuardKind.FIRST, node.test, len(frame.where.loops))
+        frame.where = frame.where.guarded(first)
+
+
+def _raises_flag(node: code.If, rest: code.Block) -> bool:
+    """Whether a block that gives up while a flag is up puts it up then, and does not take it down."""
+    parts = node.test.values if isinstance(node.test, code.Boolean) and node.test.op == "or" else (node.test,)
+    flags = {dotted(part) for part in parts if isinstance(part, code.Attribute)} - {""}
+    if not flags or not _gives_up(node.body):
+        return False
+    raised = False
+    for statement in rest:
+        if isinstance(statement, code.Assign) and not flags.isdisjoint(map(dotted, statement.targets)):
+            raised = isinstance(statement.value, code.Constant) and statement.value.value is True
+            if not raised:
+                return False
+        elif isinstance(statement, code.Evaluate) and isinstance(statement.value, code.Call):
+            raised = raised or _written_in_place(statement.value) in flags
+    return raised
+
+
+def _written_in_place(node: code.Call) -> str:
+    """The attribute that a call fills in place: `self.ready` in `self.ready.data.copy_(…)`; empty for other calls."""
+    if not isinstance(node.function, code.Attribute) or node.function.name not in ("copy_", "fill_"):
+        return ""
+    holder = node.function.value
+    data = isinstance(holder, code.Attribute) and holder.name == "data"
+    return dotted(holder.value if isinstance(holder, code.Attribute) and data else holder)
 
 
 def _still_kept(test: code.Expression) -> set[str]:

@@ -11,7 +11,9 @@ from trainlint.semantics.values import (
     NUMBER,
     OBJECT,
     STRING,
+    UNKNOWN,
     Choice,
+    Listing,
     Object,
     Reference,
     Tensor,
@@ -96,7 +98,9 @@ def _of_type(frame: Frame, test: code.Call, value: Value, holds: bool) -> Value 
     if asked <= {"numpy.ndarray", *_NUMBERS}:
         return replace(ARRAY)
     if asked <= _CONTAINERS and isinstance(value, Tensor):
-        return replace(value, container=True)
+        # what is surely a tensor is no list: one is passed elsewhere
+        single = value.proved and not value.container and value.loader is None
+        return Listing(UNKNOWN) if single else replace(value, container=True)
     return None
 
 
