@@ -136,7 +136,7 @@ for rank in range(2):
 """
 
 
-def test_parts_of_a_data_set_are_told_apart(tmp_path: Path) -> None:
+def test_parts_of_a_dataset_are_told_apart(tmp_path: Path) -> None:
     job = run_job(tmp_path, BEGIN + PARTS)
     assert job.code == 0, job.err
     (process,) = job.processes

@@ -276,7 +276,7 @@ def test_what_ranks_note(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_ranks_that_draw_all_of_their_data_sets(
+def test_ranks_that_draw_all_of_their_datasets(
     notes: list[dict[str, object]], shares: list[float | None], tmp_path: Path
 ) -> None:
     ranks = together(0.020, 0.020)

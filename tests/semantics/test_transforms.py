@@ -128,7 +128,7 @@ def test_the_steps_of_a_list_that_is_filled_are_known_in_order() -> None:
 
 
 @pytest.mark.parametrize("dataset", THROUGH.values(), ids=THROUGH.keys())
-def test_the_items_of_a_loader_go_through_the_pipeline_of_its_data_set(dataset: str) -> None:
+def test_the_items_of_a_loader_go_through_the_pipeline_of_its_dataset(dataset: str) -> None:
     ((found,),) = [loader.transformations for loader in project(dataset).loaders]
     assert found.pipeline.text.startswith("transforms.Compose(")
 
@@ -143,7 +143,7 @@ def test_a_pipeline_that_few_items_go_through_does_not_count(body: str) -> None:
     assert [loader.transformations for loader in project("Images(paths, pipeline)", body).loaders] == [()]
 
 
-def test_the_call_in_the_project_is_named_and_the_data_set_of_a_library() -> None:
+def test_the_call_in_the_project_is_named_and_the_dataset_of_a_library() -> None:
     ((own,),) = [loader.transformations for loader in project("Images(paths, pipeline)").loaders]
     ((library,),) = [loader.transformations for loader in project("datasets.ImageFolder('a', pipeline)").loaders]
     assert (own.text, own.dataset) == ("self.transform(image)", "")
@@ -152,7 +152,7 @@ def test_the_call_in_the_project_is_named_and_the_data_set_of_a_library() -> Non
     assert (library.site, library.dataset) == (None, "torchvision.datasets.ImageFolder")
 
 
-def test_each_loader_has_the_pipeline_of_its_own_data_set() -> None:
+def test_each_loader_has_the_pipeline_of_its_own_dataset() -> None:
     made = inspect.cleandoc("""
         other = transforms.Compose([transforms.CenterCrop(32)])
         first = DataLoader(Images(paths, pipeline))
@@ -187,6 +187,6 @@ def test_what_is_made_for_evaluation_is_not_what_a_model_trains_on() -> None:
     assert [one.pipeline.steps[0].rpartition(".")[2] for one in second] == ["RandomCrop"]
 
 
-def test_two_loaders_of_one_data_set_share_its_pipeline() -> None:
+def test_two_loaders_of_one_dataset_share_its_pipeline() -> None:
     made = "images = Images(paths, pipeline)\nfirst = DataLoader(images)"
     assert [len(loader.transformations) for loader in project("images", before=made).loaders] == [1, 1]

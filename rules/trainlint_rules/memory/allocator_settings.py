@@ -7,13 +7,13 @@ from trainlint.lint.finding import Family, Finding, Severity
 from trainlint.lint.rule import Rule, invalid, valid
 from trainlint.probe import thresholds
 from trainlint.probe.evidence import Evidence
+from trainlint.probe.figures import GIB
 from trainlint.probe.judges import judge_condition
 from trainlint.probe.verdict import Measurement, Source, Verdict
 from trainlint.semantics.project import Project
 
 VARIABLES = frozenset({"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF"})
 """What the allocator of device memory reads its settings from, under its present and former names."""
-GIB = float(1 << 30)
 
 
 class AllocatorSettings(Rule):

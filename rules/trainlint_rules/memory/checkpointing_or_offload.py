@@ -7,6 +7,7 @@ from trainlint.fixes.recipe import Applicability, Fix
 from trainlint.lint.finding import Family, Finding, Severity
 from trainlint.lint.rule import Occurrence, Rule, invalid, quote, valid
 from trainlint.probe.evidence import Evidence
+from trainlint.probe.figures import GIB
 from trainlint.probe.judges import judge_condition
 from trainlint.probe.verdict import Measurement, Source, Verdict
 from trainlint.semantics.project import Call, Project
@@ -23,7 +24,6 @@ NAMES_IT = re.compile(r"checkpoint|offload|recompute", re.IGNORECASE)
 LENGTHS = ("max_length", "max_seq_length")
 LONG = 4096
 """Tokens from which sequences count as long: a first guess of ours."""
-GIB = 2**30
 
 OFFLOADED = ("offload_optimizer", "offload_param")
 """Parts of `zero_optimization` in DeepSpeed's configuration that name where state is kept."""

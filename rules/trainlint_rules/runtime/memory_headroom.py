@@ -7,14 +7,12 @@ from trainlint.lint.finding import RuntimeFinding, Severity
 from trainlint.lint.rule import RuntimeRule
 from trainlint.probe import thresholds
 from trainlint.probe.evidence import Evidence
-from trainlint.probe.figures import percent
+from trainlint.probe.figures import GIB, percent
 from trainlint.probe.verdict import Source
 from trainlint_rules.runtime.bounds import undercut
 
 if TYPE_CHECKING:
     from trainlint.probe.measured import Gpu, Measured
-
-GIB = 1 << 30
 
 
 class MemoryHeadroom(RuntimeRule):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+GIB = 1 << 30
 NOT_MEASURED = "-"
 """Stands in a table's cell for what was not measured."""
 

@@ -29,7 +29,7 @@ def context_of(where: Where, entry: Entry, nodes: NodeFacts) -> Context:
         frequency=frequency,
         region=region,
         loop=loop.site if loop is not None else None,
-        path=tuple(name for name, _ in where.calls),
+        path=tuple(entered.name for entered in where.calls),
         guards=tuple(
             Guard(
                 guard.kind,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from trainlint.semantics import code, expressions, library, naming, object_types, parameters, statements
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
-from trainlint.semantics.state import AHEAD, DEEPEST_CALL, NOWHERE, Frame, Standing, Where
+from trainlint.semantics.state import AHEAD, DEEPEST_CALL, NOWHERE, Entered, Frame, Standing, Where
 from trainlint.semantics.values import (
     NONE,
     UNKNOWN,
@@ -156,7 +156,7 @@ def _enter(frame: Frame, function: Function, node: code.Call | None) -> Where:
         elif is_reference(decorator, *_UNTRACED):
             compiled = False
     name = f"{function.module.name}.{function.qualname}"
-    calls = (*where.calls, (name, called_at))
+    calls = (*where.calls, Entered(name, called_at))
     return replace(where, grad=grad, guards=where.guards + tuple(added), calls=calls, compiled=compiled)
 
 

@@ -77,7 +77,18 @@ from trainlint.semantics.project import (
     Upload,
     Wrapping,
 )
-from trainlint.semantics.state import Frame, IteratedByHand, LoopRun, ModuleState, Role, Root, Run, Units, Where
+from trainlint.semantics.state import (
+    Frame,
+    IteratedByHand,
+    LoopRun,
+    ModuleState,
+    Pending,
+    Role,
+    Root,
+    Run,
+    Units,
+    Where,
+)
 from trainlint.semantics.values import NUMBER, Bound, Class, Function, Instance, Object, Tensor, is_reference, options
 from trainlint.semantics.vocabulary import Framework, GuardKind, Known, Place, Region
 
@@ -719,7 +730,7 @@ class _Finisher:
                     return True
         return False
 
-    def _make(self, pending: tuple[Any, dict[str, Any], Where]) -> Any:
+    def _make(self, pending: Pending) -> Any:
         make, fields, where = pending
         fields = {
             name: self.run.nodes.text(value) if name in _TEXTS and not isinstance(value, str) else value

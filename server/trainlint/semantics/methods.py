@@ -370,7 +370,7 @@ def _may_be_batch(given: Given) -> bool:
     )
 
 
-def _data_set(frame: Frame, receiver: Object, name: str, given: Given, node: code.Call | None) -> Value:
+def _dataset(frame: Frame, receiver: Object, name: str, given: Given, node: code.Call | None) -> Value:
     """A Hugging Face dataset: `map` works once, ahead of training; `set_transform` works for each item."""
     if name in ("map", "filter"):
         functions.run_callbacks(frame, given)
@@ -426,7 +426,7 @@ _HANDLERS: dict[str, Handler] = {
     object_types.LOGGER: _logger,
     object_types.TRACKER: _tracker,
     object_types.TOKENIZER: _tokenizer,
-    object_types.HF_DATASET: _data_set,
+    object_types.HF_DATASET: _dataset,
     object_types.PARSER: lambda frame, receiver, name, given, node: command_line.parser_method(
         frame, receiver, name, given, node
     ),

@@ -9,7 +9,7 @@ from typing import Any
 from trainlint.semantics import code, library, statements, tensors
 from trainlint.semantics.decoded import Decoded
 from trainlint.semantics.facts import ModuleFacts
-from trainlint.semantics.state import NOWHERE, Frame, Leaves, ModuleState, Role, Run, Units, Where
+from trainlint.semantics.state import NOWHERE, Entered, Frame, Leaves, ModuleState, Role, Run, Units, Where
 from trainlint.semantics.text import dotted
 from trainlint.semantics.values import UNKNOWN, ModuleValue, Reference, Value
 
@@ -170,7 +170,7 @@ def _run_unit(run: Run, module: ModuleState, index: int) -> None:
     if index in module.ran:
         return
     module.ran.add(index)
-    where = Where(run.root(Role.PROGRAM), calls=((module.name, NOWHERE),), grad=module.grad)
+    where = Where(run.root(Role.PROGRAM), calls=(Entered(module.name, NOWHERE),), grad=module.grad)
     frame = Frame(run, module, where, module.facts.unit_rows[index], "", module.variables)
     frame.evaluating, frame.training = module.evaluating, module.training
     statements.run_block(frame, (module.units.statements[index],))

@@ -216,6 +216,15 @@ class EngineRun:
         return self.role is Role.STEP
 
 
+class Entered(NamedTuple):
+    """A function that is entered. Two calls on one line are two ways into it."""
+
+    name: str
+    """`module.function`."""
+    called_at: tuple[int, code.Place]
+    """The first row of the unit of code that calls it, and the place in that; `NOWHERE` where a library does."""
+
+
 class Work(NamedTuple):
     """Something that the device surely computes, and that the host goes on without waiting for."""
 
@@ -248,9 +257,8 @@ class Where:
     root: Root
     loops: tuple[LoopRun, ...] = ()
     guards: tuple[Standing, ...] = ()
-    calls: tuple[tuple[str, tuple[int, code.Place]], ...] = ()
-    """Functions on the way from the entry point, each with the place that it was called from: the first row of the
-    unit of code, and the place in it. Two calls on one line are two ways."""
+    calls: tuple[Entered, ...] = ()
+    """Functions on the way from the entry point."""
     grad: GradMode = GradMode.ENABLED
     no_sync: bool = False
     gradients_asked: bool = False
@@ -499,7 +507,13 @@ class Frame:
 HOT_ONLY: set[object] = {SyncPoint, Report, EvaluationForward}
 """Records that no rule asks for where code runs once; the others say something about the set-up."""
 
-Pending = tuple[Callable[..., Any], dict[str, Any], Where]
+
+class Pending(NamedTuple):
+    """A record to be made once its context can be told."""
+
+    make: Callable[..., Any]
+    fields: dict[str, Any]
+    where: Where
 
 
 @dataclass(eq=False)
@@ -523,7 +537,7 @@ class Run:
     reached: set[tuple[Path, int]] = field(default_factory=set)
     """Functions entered, by module and index of their body."""
     pending: dict[tuple[object, ...], Pending] = field(default_factory=dict)
-    """Records whose context is not known before all loops are."""
+    """By what tells one record from another."""
     loops: dict[tuple[object, ...], LoopRun] = field(default_factory=dict)
     loaders: dict[tuple[object, ...], Loader] = field(default_factory=dict)
     loader_where: dict[int, Where] = field(default_factory=dict)
@@ -728,7 +742,7 @@ class Run:
             where.root.role,
         )
         held = self.pending.get(identity)
-        if held is not None and held[2].root.workers is Known.YES:
+        if held is not None and held.where.root.workers is Known.YES:
             # Another loader, without workers, takes nothing from what those of the first one run.
-            where = replace(where, root=held[2].root)
-        self.pending[identity] = (make, fields, where)
+            where = replace(where, root=held.where.root)
+        self.pending[identity] = Pending(make, fields, where)
