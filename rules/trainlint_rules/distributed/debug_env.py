@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainlint.fixes.recipe import Applicability, Fix, RemoveStatement
+from trainlint.fixes.recipe import Applicability, DropImport, Fix, RemoveStatement
 from trainlint.lint.finding import Family, Finding
 from trainlint.lint.rule import Rule, invalid, valid
 from trainlint.probe.evidence import Evidence
@@ -50,7 +50,9 @@ class DebugEnv(Rule):
     Set the variable for one run: `CUDA_LAUNCH_BLOCKING=1 python train.py`.
 
     ## Fix safety
-    Unsafe: removing the line restores a path that somebody may have closed because it failed on their machine.
+    Unsafe: removing the line restores a path that somebody may have closed because it failed on their machine. With it
+    go an import that only it used, and an `if` around it that only looks at values; any other block that is left empty
+    gets `pass`.
 
     ## How the probe confirms it
     By the variable in the environment of the live job.
@@ -304,7 +306,8 @@ class DebugEnv(Rule):
                 )
 
     def fix(self, finding: Finding) -> Fix | None:
-        return Fix(Applicability.UNSAFE, "Remove the setting", (RemoveStatement(finding.site),))
+        imports = DropImport(finding.site, "os", ""), DropImport(finding.site, "os", "environ")
+        return Fix(Applicability.UNSAFE, "Remove the setting", (RemoveStatement(finding.site), *imports))
 
     def judge(self, finding: Finding, evidence: Evidence) -> Verdict:
         name = _variable(finding)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainlint.fixes.recipe import Applicability, Fix, RemoveStatement
+from trainlint.fixes.recipe import Applicability, DropImport, Fix, RemoveStatement
 from trainlint.lint.finding import Family, Finding
 from trainlint.lint.rule import Rule, invalid, quote, valid
 from trainlint.probe.evidence import Evidence
@@ -49,8 +49,9 @@ class EmptyCacheInStep(Rule):
     ```
 
     ## Fix safety
-    Unsafe: the fix removes the call. Losses stay the same, but a job at the edge of its memory may depend on it to get
-    around fragmentation.
+    Unsafe: the fix removes the call, an import that only it used, and an `if` around it that only looks at values; any
+    other block that is left empty gets `pass`. Losses stay the same, but a job at the edge of its memory may depend on
+    it to get around fragmentation.
 
     ## How the probe confirms it
     By the time spent in the call, on a machine with a GPU. What the allocations after it cost comes on top.
@@ -307,7 +308,11 @@ class EmptyCacheInStep(Rule):
         message = f"Remove {quote(call.text)}" if isinstance(call, Call) else "Remove the call"
         if not isinstance(call, Call) or not call.stands_alone:
             return Fix(Applicability.DISPLAY, message)
-        return Fix(Applicability.UNSAFE, message, (RemoveStatement(call.site),))
+        return Fix(
+            Applicability.UNSAFE,
+            message,
+            (RemoveStatement(call.site), DropImport(call.site, *call.name.rpartition(".")[::2])),
+        )
 
     def judge(self, finding: Finding, evidence: Evidence) -> Verdict:
         return judge_device_calls(evidence, finding.site)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainlint.fixes.recipe import Applicability, Fix, RemoveStatement
+from trainlint.fixes.recipe import Applicability, DropImport, Fix, RemoveStatement
 from trainlint.lint.finding import Family, Finding
 from trainlint.lint.rule import Rule, invalid, quote, valid
 from trainlint.probe.evidence import Evidence
@@ -46,8 +46,9 @@ class GcInStep(Rule):
     ```
 
     ## Fix safety
-    Unsafe: the fix removes the call. Losses stay the same, but a job whose steps leave reference cycles that hold GPU
-    memory keeps that memory until Python collects by itself.
+    Unsafe: the fix removes the call, an import that only it used, and an `if` around it that only looks at values; any
+    other block that is left empty gets `pass`. Losses stay the same, but a job whose steps leave reference cycles that
+    hold GPU memory keeps that memory until Python collects by itself.
 
     ## How the probe confirms it
     By the time of the collections that this line asks for.
@@ -83,8 +84,6 @@ class GcInStep(Rule):
             """,
             because="at the end of every step",
             fixed="""
-            import gc
-
             import torch
             from torch import nn
             from torch.utils.data import DataLoader
@@ -158,8 +157,6 @@ class GcInStep(Rule):
             """,
             because="a device test does not thin out, and 2 is the full collection",
             fixed="""
-            from gc import collect
-
             import torch
             from torch import nn
 
@@ -172,8 +169,6 @@ class GcInStep(Rule):
                         loss = model(inputs.to(device)).square().mean()
                     loss.backward()
                     optimizer.step()
-                    if device.type == "cuda":
-                        pass
 
 
             device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -211,8 +206,6 @@ class GcInStep(Rule):
             """,
             because="Lightning calls the hook after every batch",
             fixed="""
-            import gc
-
             import lightning as L
             import torch
             from torch import nn
@@ -426,7 +419,11 @@ class GcInStep(Rule):
         message = f"Remove {quote(call.text)}" if isinstance(call, Call) else "Remove the call"
         if not isinstance(call, Call) or not call.stands_alone:
             return Fix(Applicability.DISPLAY, message)
-        return Fix(Applicability.UNSAFE, message, (RemoveStatement(call.site),))
+        return Fix(
+            Applicability.UNSAFE,
+            message,
+            (RemoveStatement(call.site), DropImport(call.site, "gc", ""), DropImport(call.site, "gc", "collect")),
+        )
 
     def judge(self, finding: Finding, evidence: Evidence) -> Verdict:
         return judge_calls(evidence, finding.site)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainlint.fixes.recipe import Applicability, Fix, RemoveStatement
+from trainlint.fixes.recipe import Applicability, DropImport, Fix, RemoveStatement
 from trainlint.lint.finding import Family, Finding
 from trainlint.lint.rule import Rule, invalid, quote, valid
 from trainlint.probe.evidence import Evidence
@@ -41,8 +41,9 @@ class SynchronizeInStep(Rule):
     ```
 
     ## Fix safety
-    Unsafe: the fix removes the call. Losses stay the same, but times that are read after it no longer include the GPU's
-    work, and an error on the GPU shows later.
+    Unsafe: the fix removes the call, an import that only it used, and an `if` around it that only looks at values; any
+    other block that is left empty gets `pass`. Losses stay the same, but times that are read after it no longer include
+    the GPU's work, and an error on the GPU shows later.
 
     ## How the probe confirms it
     By the time spent in the call, on a machine with a GPU.
@@ -116,7 +117,6 @@ class SynchronizeInStep(Rule):
 
             import torch
             from torch import nn
-            from torch.cuda import synchronize
 
             model = nn.Linear(32, 1).to("cuda")
             optimizer = torch.optim.AdamW(model.parameters())
@@ -287,7 +287,11 @@ class SynchronizeInStep(Rule):
         message = f"Remove {quote(call.text)}" if isinstance(call, Call) else "Remove the call"
         if not isinstance(call, Call) or not call.stands_alone:
             return Fix(Applicability.DISPLAY, message)
-        return Fix(Applicability.UNSAFE, message, (RemoveStatement(call.site),))
+        return Fix(
+            Applicability.UNSAFE,
+            message,
+            (RemoveStatement(call.site), DropImport(call.site, *call.name.rpartition(".")[::2])),
+        )
 
     def judge(self, finding: Finding, evidence: Evidence) -> Verdict:
         return judge_device_calls(evidence, finding.site)

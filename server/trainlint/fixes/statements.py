@@ -41,7 +41,8 @@ _BINDS_NAMES = (cst.Import, cst.ImportFrom, cst.TypeAlias, cst.Del)
 
 
 def remove_statement(tree: Tree, place: Range) -> list[TextEdit]:
-    """Remove the statement that holds `place`, its row's comment included; leave `pass` in a block left empty."""
+    """Remove the statement that holds `place`, its row's comment included; and with it an `if` around it that would be
+    left empty and only looks at values. Any other block left empty gets `pass`."""
     statement = _statement_at(tree, place)
     _require_replaceable(tree, statement, place)
     if isinstance(statement, cst.BaseCompoundStatement):
@@ -50,6 +51,9 @@ def remove_statement(tree: Tree, place: Range) -> list[TextEdit]:
     if len(line.body) > 1:
         return [_remove_of_several(tree, line, line.body.index(statement))]
     here = tree.inner(statement)
+    around = _left_empty(tree, line)
+    if around is not None:
+        return [_remove_compound(tree, around)]
     if isinstance(line, cst.SimpleStatementSuite) or _is_alone(tree, line):
         return [TextEdit(*here, "pass")]
     return [_without_rows(tree.text, here.start, here.end)]
@@ -273,7 +277,45 @@ def _with_decorators(tree: Tree, function: cst.FunctionDef) -> Range:
 # ------------------------------------------------------------------------------------------------------------ removal
 
 
+_ONLY_LOOKS = (
+    cst.Name,
+    cst.Attribute,
+    cst.Comparison,
+    cst.BooleanOperation,
+    cst.UnaryOperation,
+    cst.BinaryOperation,
+    cst.Integer,
+    cst.Float,
+    cst.SimpleString,
+)
+"""Expressions that are evaluated without consequence."""
+
+
+def _left_empty(tree: Tree, line: SimpleLine | cst.BaseCompoundStatement) -> cst.If | None:
+    """The outermost `if` that a removal leaves without anything to do, and that need not be evaluated."""
+    block = line if isinstance(line, cst.SimpleStatementSuite) else tree.parent(line)
+    if not isinstance(block, cst.SimpleStatementSuite | cst.IndentedBlock) or len(block.body) > 1:
+        return None
+    owner = tree.parent(block)
+    if not isinstance(owner, cst.If) or owner.orelse is not None or _is_elif(tree, owner):
+        return None
+    if not all(isinstance(node, _ONLY_LOOKS) for node in _expressions(owner.test)):
+        return None
+    return _left_empty(tree, owner) or owner
+
+
+def _expressions(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """The expressions that a node is and holds."""
+    if isinstance(node, cst.BaseExpression):
+        yield node
+    for child in node.children:
+        yield from _expressions(child)
+
+
 def _remove_compound(tree: Tree, statement: cst.BaseCompoundStatement) -> TextEdit:
+    around = _left_empty(tree, statement)
+    if around is not None:
+        return _remove_compound(tree, around)
     start, end = _first_row(tree, statement), tree.inner(statement).end
     if _is_alone(tree, statement):
         return TextEdit(start, end, "pass")
@@ -281,8 +323,11 @@ def _remove_compound(tree: Tree, statement: cst.BaseCompoundStatement) -> TextEd
 
 
 def _without_rows(text: str, start: int, end: int) -> TextEdit:
-    """Remove whole rows; of the blank rows before and after, the larger number stays."""
+    """Remove whole rows; of the blank rows before and after, the larger number stays, and none at the top of a file."""
     start, end = line_start(text, start), line_end(text, end)
+    if start == 0:
+        while end < len(text) and not text[end : line_end(text, end)].strip():
+            end = line_end(text, end)
     before = 0
     at = start
     while at > 0 and not text[line_start(text, at - 1) : at].strip():
