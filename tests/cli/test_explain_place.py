@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from program import Program
+from tests.git_repository import git
 
 from trainlint.cli.explain import place_of
 from trainlint.cli.failure import Failure
@@ -65,6 +66,49 @@ def test_a_finding_comes_with_what_makes_it_hot(program: Program) -> None:
     assert "reached by train > train.main (train.py:22) > train.train (train.py:4)" in text
     assert "the tensor is on the GPU" in text
     assert "entry point train.py: framework pytorch; on CUDA: yes; several processes: no; trains" in text
+
+
+def test_a_finding_comes_with_what_a_check_prints_below_it(program: Program) -> None:
+    program.write({"train.py": CONFIGURED, "config.yaml": "workers: 0\n", "pyproject.toml": ""})
+    below = [line for line in program("train.py", "--select", "TL103").stdout.splitlines() if line[:5] in NOTES]
+    assert [line[:5] for line in below] == ["see: ", "help:", "fix: "]
+    text = explained(program, "train.py:8", "TL103", files={"train.py": CONFIGURED, "config.yaml": "workers: 0\n"})
+    assert all(f"\n  {line}\n" in text for line in below)
+
+
+NOTES = ("see: ", "help:", "fix: ")
+
+
+OPTIONS = {
+    "of the selection": (("--ignore", "TL201"), '`ignore` turns the rule off, by "TL201" (--ignore)'),
+    "of other rules": (("--select", "TL1"), "`select` leaves the rule out (--select)"),
+    "of severity": (("--min-severity", "error"), "its severity is warning, and `--min-severity` is error"),
+    "of what changed": (("--changed-since", "HEAD"), "no row of it has changed since HEAD (--changed-since)"),
+}
+
+
+@pytest.mark.parametrize(("options", "reason"), OPTIONS.values(), ids=OPTIONS)
+def test_options_of_a_check_that_drop_a_finding_are_named(
+    options: tuple[str, ...], reason: str, program: Program
+) -> None:
+    program.write({"train.py": TRAIN, "pyproject.toml": ""})
+    git(program.folder, "init", "--quiet")
+    git(program.folder, "add", ".")
+    git(program.folder, "commit", "--quiet", "-m", "first")
+    text = explained(program, "train.py:11", "TL201", *options)
+    assert "TL201 sync-in-step: found, not reported\n  `loss.item()` waits for the GPU" in text
+    assert f"\n  - {reason}\n" in text
+    assert f"\n  - {reason}\n" in explained(program, "train.py:11", *options)
+    assert "TL201" not in program("train.py", "--output-format", "concise", *options).stdout
+
+
+@pytest.mark.parametrize("options", [(), ("--min-confidence", "low"), ("--config", 'min-confidence = "low"')])
+def test_a_value_of_low_confidence_is_reported_as_a_check_does(options: tuple[str, ...], program: Program) -> None:
+    source = TRAIN.replace("total += loss.item()", "if loss.max() > 3: total += loss.item()")
+    text = explained(program, "train.py:11", "TL201", *options, files={"train.py": source})
+    found = program("train.py", "--output-format", "concise", *options).stdout
+    assert ("train.py:11:37: TL201" in found) == ("TL201 sync-in-step: reported" in text) == bool(options)
+    assert bool(options) or "its confidence is low, and `min-confidence` is medium (default)" in text
 
 
 DROPPED = {
@@ -125,19 +169,24 @@ def test_a_release_of_torch_that_the_rule_does_not_hold_for(program: Program) ->
 def test_a_release_of_torch_that_decides_in_the_rule_itself(program: Program) -> None:
     files = {"amp.py": "import torch\nscaler = torch.cuda.amp.GradScaler()\n", "uv.lock": LOCK}
     text = explained(program, "amp.py:2", "TL405", files=files)
-    assert "the rule asked last which torch release is the newest that the project admits: 2.1" in text
+    assert "`torch.cuda.amp.GradScaler`: the newest torch release that the project admits is 2.1\n" in text
 
 
 def test_a_baseline(program: Program) -> None:
     program.write({"train.py": TRAIN, "pyproject.toml": ""})
     program(".", "--write-baseline", "known.json")
     text = explained(program, "train.py:11", "TL201", "--baseline", "known.json")
-    assert "TL201 sync-in-step: found, not reported\n  - the baseline lists it" in text
+    assert "TL201 sync-in-step: found, not reported\n  `loss.item()` waits for the GPU at" in text
+    assert "\n  - the baseline lists it\n" in text
 
 
 NOT_FOUND = {
-    "behind an interval": ("train.py:13", "TL201", "runs every few steps", "`step % 100 == 0` (an interval)"),
-    "once per epoch": ("train.py:14", "TL201", "runs once per epoch, in the loop at train.py:26", "or more often: no"),
+    "behind an interval": (
+        "train.py:13", "TL201", "  - `loss.item()`: it runs every few steps", "under `step % 100 == 0` (an interval)"
+    ),
+    "once per epoch": (
+        "train.py:14", "TL201", "  - `loss.item()`: it is part of set-up, and it runs once per epoch", "at train.py:26"
+    ),
     "of another kind": ("train.py:11", "TL205", "nothing that the rule is about", "a call of torch.cuda.synchronize"),
 }  # fmt: skip
 
@@ -177,12 +226,13 @@ def test_what_a_configuration_file_says_is_told(workers: int, verdict: str, prog
     files = {"train.py": CONFIGURED, "config.yaml": f"workers: {workers}\n"}
     text = explained(program, "train.py:8", "TL103", files=files)
     assert f"TL103 loader-no-workers: {verdict}" in text
-    assert "what `num_workers` holds: not known" not in text
-    assert workers == 0 or "what `num_workers` holds: `4`" in text
+    assert "not known" not in text
+    assert workers == 0 or ": `num_workers` is `4`\n" in text
 
 
 NOWHERE = {
     "a comment": ("train.py:20", "the row holds no code"),
+    "a docstring": ("described.py:2", "the row holds no code: it is part of a text, such as a docstring"),
     "an empty row": ("train.py:19", "the row holds no code"),
     "nothing calls it": ("train.py:18", "nothing in the project calls `helper`"),
     "a unit test": ("test_it.py:4", "`test_it` counts as a unit test"),
@@ -195,7 +245,13 @@ NOWHERE = {
 @pytest.mark.parametrize("rule", [("TL201",), ()], ids=["a rule", "all rules"])
 def test_where_nothing_is_known(place: str, reason: str, rule: tuple[str, ...], program: Program) -> None:
     unit_test = "import pytest, torch\n\ndef test_it():\n    assert torch.ones(1).cuda().item()\n"
-    files = {"test_it.py": unit_test, "plain.py": "x = 1\n", "broken.py": "import torch\nx = (\n"}
+    described = '"""What\nit does."""\nimport torch\n'
+    files = {
+        "described.py": described,
+        "test_it.py": unit_test,
+        "plain.py": "x = 1\n",
+        "broken.py": "import torch\nx = (\n",
+    }
     assert reason in explained(program, place, *rule, files=files)
 
 
@@ -205,6 +261,26 @@ def test_a_row_that_nothing_is_known_of_stands_in_its_loop(program: Program) -> 
     assert "nothing stands there that the rule is about: it looks for output, a read of a tensor's value" in text
     assert "the step loop at train.py:6, `for step, batch in enumerate(loader):`" in text
     assert "runs at every training step" in text and "train.main (train.py:23)" in text
+
+
+def test_code_that_runs_once_says_so(program: Program) -> None:
+    source = TRAIN.replace("    main()\n", '    main()\n    print("done")\n')
+    text = explained(program, "train.py:31", "TL202", files={"train.py": source})
+    assert '\n  - `print("done")`: it runs once\n' in text
+
+
+def test_a_forward_that_nothing_matters_in_is_not_said_to_be_uncalled(program: Program) -> None:
+    model = "class Model(nn.Module):\n    def forward(self, x):\n        return x + 1\n\n"
+    source = TRAIN.replace("def train(", model + "def train(", 1).replace("nn.Linear(8, 1)", "Model()")
+    text = explained(program, "train.py:6", "TL201", files={"train.py": source})
+    assert "nothing calls `Model.forward`, or nothing in its class is something that a rule could be about" in text
+
+
+def test_a_branch_says_which_side_of_its_test_it_is(program: Program) -> None:
+    moved = "if torch.cuda.is_available():\n            pass\n        else:\n            total += loss.item()"
+    source = TRAIN.replace("total += loss.item()", moved)
+    text = explained(program, "train.py:14", "TL201", files={"train.py": source})
+    assert "`loss.item()`: it stands under `torch.cuda.is_available()` (the branch for no GPU)" in text
 
 
 def test_without_a_rule_all_that_is_found_is_told(program: Program) -> None:

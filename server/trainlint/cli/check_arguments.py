@@ -137,12 +137,11 @@ def parse(words: Sequence[str]) -> CheckArguments:
         _check_suppressions(found)
     if found.write_baseline is not None:
         _check_baseline(found)
-    if found.path_map and found.evidence is None:
-        raise Failure("`--path-map` says what the paths in a probe's result mean; give that with `--evidence FILE`")
+    check_path_map(found)
     if found.watch:
         _check_watch(found, paths)
     config_file, overrides = configuration(found.config, found.isolated)
-    settings = _settings(found)
+    settings = settings_of(found)
     return CheckArguments(
         paths=paths,
         overrides=overrides | settings,
@@ -182,16 +181,17 @@ def parser() -> VerbParser:
     verb.add_argument(
         "paths", nargs="*", metavar="PATH", help="file, notebook, folder, or `-` for standard input (default: .)"
     )
-    _add_selection(verb.add_argument_group("which findings"))
+    add_selection(verb.add_argument_group("which findings"))
     _add_fixing(verb.add_argument_group("fixing"))
     _add_adoption(verb, verb.add_argument_group("adoption"))
-    _add_evidence(verb.add_argument_group("evidence of a run"))
+    add_evidence(verb.add_argument_group("evidence of a run"))
     _add_output(verb.add_argument_group("output"))
     _add_files(verb.add_argument_group("configuration and files"))
     return verb
 
 
-def _add_selection(group: argparse._ArgumentGroup) -> None:
+def add_selection(group: argparse._ArgumentGroup) -> None:
+    """Add the options that decide which findings are reported."""
     rules = "codes, code prefixes, rule names or ALL, separated by commas"
     group.add_argument("--select", action=SomeCommaSeparated, metavar="RULES", help=f"run only these: {rules}")
     group.add_argument("--extend-select", action=CommaSeparated, metavar="RULES", help="run these as well")
@@ -212,11 +212,17 @@ def _add_adoption(verb: VerbParser, group: argparse._ArgumentGroup) -> None:
         group, "--add-suppressions", "REASON", "silence all that is reported by comments, which give this reason"
     )
     group.add_argument("--write-baseline", type=Path, metavar="FILE", help="list all that is found in this file")
+    add_known(group)
+
+
+def add_known(group: argparse._ArgumentGroup) -> None:
+    """Add the options that leave out what was there before."""
     group.add_argument("--baseline", type=Path, metavar="FILE", help="leave out what this file lists")
     group.add_argument("--changed-since", metavar="REV", help="show findings on lines changed since this git revision")
 
 
-def _add_evidence(group: argparse._ArgumentGroup) -> None:
+def add_evidence(group: argparse._ArgumentGroup) -> None:
+    """Add the options that join what a probe has measured."""
     group.add_argument(
         "--evidence",
         type=Path,
@@ -299,6 +305,16 @@ class _Conflict(NamedTuple):
     reason: str
 
 
+def check_path_map(found: argparse.Namespace) -> None:
+    """Refuse a map of paths that nothing has.
+
+    Raises:
+        Failure: with what to do instead.
+    """
+    if found.path_map and found.evidence is None:
+        raise Failure("`--path-map` says what the paths in a probe's result mean; give that with `--evidence FILE`")
+
+
 def _check_watch(found: argparse.Namespace, paths: Sequence[str]) -> None:
     """Refuse what cannot go with `--watch`, which does it again and again.
 
@@ -316,7 +332,8 @@ def _check_watch(found: argparse.Namespace, paths: Sequence[str]) -> None:
             raise Failure(f"`--watch` cannot be given together with `{conflict.word}`: {conflict.reason}")
 
 
-def _settings(found: argparse.Namespace) -> dict[str, object]:
+def settings_of(found: argparse.Namespace) -> dict[str, object]:
+    """The settings that have an option of their own, as far as they are given."""
     given = {
         "select": found.select,
         "extend-select": found.extend_select,

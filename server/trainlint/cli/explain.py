@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from trainlint.cli.arguments import VerbParser, add_colour, add_configuration
+from trainlint.cli.check_arguments import add_evidence, add_known, add_selection, check_path_map, settings_of
 from trainlint.cli.failure import Failure
 from trainlint.cli.program import FAILED
 from trainlint.cli.terminal import is_terminal, wants_colour
@@ -19,8 +20,8 @@ from trainlint.lint.rule import Rule
 from trainlint.report.rule_page import page_of
 
 if TYPE_CHECKING:
+    from trainlint.lint.check_options import CheckOptions
     from trainlint.lint.explaining import Explanation
-    from trainlint.lint.result import Reported
     from trainlint.report.sources import Sources
 
 _NOTEBOOK = ".ipynb"
@@ -45,8 +46,11 @@ def parser() -> VerbParser:
     verb.add_argument(
         "rule", nargs="?", metavar="CODE|NAME", help="the rule that is asked about, at a row (default: all rules)"
     )
-    verb.add_argument("--baseline", type=Path, metavar="FILE", help="what this file lists is not reported, as in check")
-    add_configuration(verb)
+    as_in_check = verb.add_argument_group("at a row: what a check would be told")
+    add_selection(as_in_check)
+    add_known(as_in_check)
+    add_evidence(as_in_check)
+    add_configuration(as_in_check)
     add_colour(verb)
     return verb
 
@@ -58,7 +62,7 @@ def main(arguments: Sequence[str]) -> int:
     place = place_of(found.subject)
     if place is not None:
         return _explain(place, found)
-    if found.rule is not None or found.baseline is not None:
+    if found.rule is not None or _is_told_more(found):
         raise Failure(f"`{found.subject}` is no row of a file; write PATH:ROW, such as train.py:41")
     page = page_of(_rule(load_registry(), found.subject))
     if is_terminal(sys.stdout) or found.color == "always":
@@ -66,6 +70,12 @@ def main(arguments: Sequence[str]) -> int:
     else:
         print(page)
     return 0
+
+
+def _is_told_more(found: argparse.Namespace) -> bool:
+    """Whether options are given that change what is reported at a row, and nothing on the page of a rule."""
+    others = found.min_severity, found.baseline, found.changed_since, found.evidence
+    return bool(settings_of(found)) or any(one is not None for one in others)
 
 
 class Place(NamedTuple):
@@ -108,8 +118,6 @@ def _explain(place: Place, found: argparse.Namespace) -> int:
         Failure: there is no such row, or no such rule.
         ConfigError: a configuration is wrong.
     """
-    from trainlint.cli.check_arguments import configuration
-    from trainlint.lint.check_options import CheckOptions
     from trainlint.lint.explaining import Asking, NoSuchPlaceError, explain
     from trainlint.report.explanation import lines
     from trainlint.report.sources import Sources
@@ -121,18 +129,16 @@ def _explain(place: Place, found: argparse.Namespace) -> int:
         raise Failure(f"{place.path}: no such file")
     if path.is_dir():
         raise Failure(f"{place.path} is a folder; name a file and a row: PATH:ROW")
-    config_file, overrides = configuration(found.config, found.isolated)
-    options = CheckOptions(overrides=overrides, config_file=config_file, isolated=found.isolated)
+    check_path_map(found)
     code = None if found.rule is None else _rule(load_registry(), found.rule).code
     try:
-        explanation = explain(Asking(path, place.cell, place.row, code), options)
+        explanation = explain(Asking(path, place.cell, place.row, code), _options(found))
     except NoSuchPlaceError as error:
         raise Failure(f"{place.path}: {error}") from error
     sources = Sources()
-    listed = _listed(found.baseline, explanation, sources)
-    explanation.reported = tuple(one for one in explanation.reported if one not in listed)
+    _leave_out_known(explanation, found, sources)
     view = View(Path.cwd(), sources, wants_colour(found.color, sys.stdout))
-    for line in lines(explanation, view, listed):
+    for line in lines(explanation, view):
         print(line)
     for warning in explanation.warnings:
         print(f"trainlint: warning: {warning}", file=sys.stderr)
@@ -141,14 +147,42 @@ def _explain(place: Place, found: argparse.Namespace) -> int:
     return FAILED if explanation.errors else 0
 
 
-def _listed(file: Path | None, explanation: Explanation, sources: Sources) -> list[Reported]:
-    """What of the findings at the row a baseline lists."""
-    if file is None:
-        return []
-    from trainlint.cli.baselines import load
+def _options(found: argparse.Namespace) -> CheckOptions:
+    """What the engine is told, as a check would tell it."""
+    from trainlint.cli.check_arguments import configuration
+    from trainlint.lint.check_options import CheckOptions
 
-    new = load(file).new(explanation.all_reported, sources)
-    return [one for one in explanation.reported if one not in new]
+    verdicts = None
+    if found.evidence is not None:
+        from trainlint.cli.evidence import load_verdicts
+
+        verdicts = load_verdicts(found.evidence, found.path_map)
+    config_file, overrides = configuration(found.config, found.isolated)
+    settings = settings_of(found)
+    return CheckOptions(
+        overrides=overrides | settings,
+        flags=frozenset(settings),
+        config_file=config_file,
+        isolated=found.isolated,
+        min_severity=found.min_severity,
+        verdicts=verdicts,
+    )
+
+
+def _leave_out_known(explanation: Explanation, found: argparse.Namespace, sources: Sources) -> None:
+    """Leave out what a baseline lists, and what stands on lines that have not changed."""
+    if found.baseline is not None:
+        from trainlint.cli.baselines import load
+
+        new = load(found.baseline).new(explanation.all_reported, sources)
+        explanation.leave_out([one for one in explanation.reported if one not in new], "the baseline lists it")
+    if found.changed_since is not None:
+        from trainlint.cli.changed import ChangedLines
+
+        changed = ChangedLines(found.changed_since, [explanation.asking.path])
+        touched = changed.among(explanation.reported, {})
+        old = [one for one in explanation.reported if one not in touched]
+        explanation.leave_out(old, f"no row of it has changed since {found.changed_since} (--changed-since)")
 
 
 def _rule(registry: Registry, code_or_name: str) -> type[Rule]:

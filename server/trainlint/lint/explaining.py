@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
 from functools import cached_property, partial
 from pathlib import Path
+from types import NoneType
 from typing import Any, NamedTuple
 
 from trainlint.config.versions import Admitted, admitted_torch
@@ -18,9 +20,9 @@ from trainlint.lint.component import Component, EntryFindings, EntryRuns, Functi
 from trainlint.lint.engine import Run, collector_paused
 from trainlint.lint.extraction import Extraction
 from trainlint.lint.failures import guarded
-from trainlint.lint.finding import CANNOT_LINT, Finding
+from trainlint.lint.finding import CANNOT_LINT, Finding, Severity
 from trainlint.lint.projects import ProjectFiles
-from trainlint.lint.questions import Asked, listen, looked_for, records_at
+from trainlint.lint.questions import Asked, Reason, listen, looked_for, reasons, records_at
 from trainlint.lint.reporting import strongest
 from trainlint.lint.result import Reported
 from trainlint.lint.rule import FileRule, Rule, RuntimeRule
@@ -86,13 +88,15 @@ class Explanation:
     """What a check reports at the row."""
     all_reported: tuple[Reported, ...] = ()
     """What it reports in the whole file: a baseline counts equal ones."""
+    left_out: list[tuple[Reported, str]] = field(default_factory=list)
+    """What a check would report at the row but for its options, each with the reason."""
     instead: tuple[Reported, ...] = ()
     """What keeps the whole file from being linted, wherever it is reported."""
     dropped: list[Dropped] = field(default_factory=list)
     records: list[tuple[str, Any]] = field(default_factory=list)
     """What stands at the row, each with the list of the project that holds it."""
-    asked: list[Asked] = field(default_factory=list)
-    """What the rule asked of it, where no finding came of it."""
+    reasons: list[Reason] = field(default_factory=list)
+    """Why the rule passes over it, where no finding comes of it."""
     looked_for: list[tuple[str, str]] = field(default_factory=list)
     """What the rule looks through, as `questions.looked_for` tells."""
     step_loops: list[StepLoop] = field(default_factory=list)
@@ -103,6 +107,8 @@ class Explanation:
     """Whether the file is linted only where it is named."""
     function: str = ""
     """Qualified name of the function that the row stands in; empty at module level, and where that is not known."""
+    is_text: bool = False
+    """Whether the row is part of a text that stands by itself, such as a docstring."""
     is_walked: bool = True
     """Whether the analysis got into that function."""
     entries: list[Entry] = field(default_factory=list)
@@ -112,6 +118,11 @@ class Explanation:
     warnings: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
     """Defects that showed."""
+
+    def leave_out(self, findings: Collection[Reported], reason: str) -> None:
+        """Take findings that are reported at the row as left out."""
+        self.left_out += [(one, reason) for one in findings]
+        self.reported = tuple(one for one in self.reported if one not in findings)
 
     @property
     def wrong_torch(self) -> bool:
@@ -139,7 +150,8 @@ class _Explaining:
     def __init__(self, asking: Asking, options: CheckOptions) -> None:
         self.asking = asking
         self.path = asking.path
-        self.run = Run([asking.path], options)
+        self.least_severe = None if options.min_severity is None else Severity[options.min_severity.upper()]
+        self.run = Run([asking.path], replace(options, min_severity=None))
         self.root = self.run.root_of(asking.path.parent)
         self.files = ProjectFiles(
             self.root, self.run.texts, self.run.cache_of(self.root), self.run.governance.fingerprint
@@ -208,7 +220,7 @@ class _Explaining:
         self.found.records = looking.records
         self.found.entries = list(dict.fromkeys(looking.entries))
         if self.asking.rule is not None and not looking.here:
-            self.found.asked = looking.asked
+            self.found.reasons = list(looking.reasons.values())
             self.found.looked_for = sorted(looking.looked_for)
 
     def _questioned(self) -> Iterator[Rule]:
@@ -241,6 +253,7 @@ class _Explaining:
         """Tell which function the row is in, and where the functions are on the ways to it."""
         found, linker = self.found, looking.linker
         assert found.document is not None
+        found.is_text = any(first <= looking.row <= last for first, last in _texts(found.document.text))
         functions = list(_functions(found.document.text))
         around = [one for one in functions if one.first <= looking.row <= one.last]
         if around:
@@ -295,6 +308,17 @@ class _Explaining:
             if one.location.row <= self.asking.row <= one.end_location.row
             and self.asking.rule in (None, one.finding.code)
         )
+        if self.least_severe is not None:
+            self._leave_out_mild(self.least_severe)
+
+    def _leave_out_mild(self, least: Severity) -> None:
+        """Leave out what is less severe than a check is to report."""
+        self.found.all_reported = tuple(one for one in self.found.all_reported if one.severity >= least)
+        for one in self.found.reported:
+            if one.severity < least:
+                self.found.leave_out(
+                    [one], f"its severity is {one.severity.label}, and `--min-severity` is {least.label}"
+                )
 
 
 class _Looking(EntryRuns):
@@ -310,7 +334,8 @@ class _Looking(EntryRuns):
         self.here: list[Finding] = []
         """What the rules find at the row."""
         self.records: list[tuple[str, Any]] = []
-        self.asked: list[Asked] = []
+        self.reasons: dict[object, Reason] = {}
+        """Why the rule in question passes over them; once for entry points of which it is told the same."""
         self.looked_for: set[tuple[str, str]] = set()
         self.step_loops: list[StepLoop] = []
         """Those in the file."""
@@ -344,13 +369,29 @@ class _Looking(EntryRuns):
             findings, asked = heard
             here = [one for one in findings if self._stands_here(one.site)]
             self.here += here
-            if not here:
-                self.asked += asked
             if len(self.questioned) == 1:
                 self.looked_for |= looked_for(rule, project)
+                self._pass_over(rule, project, () if here else asked)
+
+    def _pass_over(self, rule: Rule, project: Project, asked: Sequence[Asked]) -> None:
+        """Find out why a rule passes over records, but for those of which that is known."""
+        new = {key: one for one in asked if (key := _heard(one)) not in self.reasons}
+        for key, one in new.items():
+            for reason in reasons(rule, project, [one], self._stands_here):
+                self.reasons[key] = reason
 
     def _stands_here(self, site: Site) -> bool:
         return site.path == self.path and site.row <= self.row <= site.end_row
+
+
+def _heard(asked: Asked) -> tuple[object, ...]:
+    """What a rule was told of a record, to know it by among entry points that run the same code."""
+    plain = bool, int, str, Enum, NoneType
+    answers = (
+        (one.of, one.name, str(one.arguments), one.answer if isinstance(one.answer, plain) else type(one.answer))
+        for one in asked.questions
+    )
+    return type(asked.record), asked.record.site, *answers
 
 
 class _Function(NamedTuple):
@@ -374,6 +415,13 @@ def _ends_of_loops(text: str) -> dict[int, int]:
     """The last row of each loop of a program, by its first row."""
     loops = (node for node in ast.walk(_tree(text)) if isinstance(node, ast.For | ast.AsyncFor | ast.While))
     return {loop.lineno: loop.end_lineno or loop.lineno for loop in loops}
+
+
+def _texts(text: str) -> Iterator[tuple[int, int]]:
+    """The first and last rows of the texts of a program that are statements of their own."""
+    for node in ast.walk(_tree(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.lineno, node.end_lineno or node.lineno
 
 
 def _functions(text: str) -> Iterator[_Function]:

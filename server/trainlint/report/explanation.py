@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from trainlint.lint.explaining import Dropped, Explanation
-from trainlint.lint.questions import PARTS, Asked, Question
+from trainlint.lint.questions import Question, Reason
 from trainlint.lint.result import Reported
 from trainlint.lint.rule import FileRule, Rule, RuntimeRule
 from trainlint.report.concise import plain_line
-from trainlint.report.model_words import GUARDS, KINDS, PLACES, answer_of, question_of, told
+from trainlint.report.full import advice
+from trainlint.report.model_words import GUARDS, KINDS, PLACES, fact_of, told
 from trainlint.report.paths import shown
 from trainlint.report.style import Ink, Style, printable
 from trainlint.report.torch_range import torch_range
 from trainlint.report.view import View
 from trainlint.semantics.context import Context, Entry, Site
 from trainlint.semantics.values import Tensor
-from trainlint.semantics.vocabulary import GradMode, Region
+from trainlint.semantics.vocabulary import Frequency, GradMode, GuardKind, Region
 
 _LONGEST = 100
 """Characters of an expression that are shown."""
 _MOST_KINDS = 6
 """Kinds of things that a rule looks for that are named."""
-_ABOUT_ITSELF = frozenset({"site", "text", "name", "kind"})
-"""Questions by which a rule looks for the records that it is about."""
+_WHERE_IT_REPEATS = ("syncs", "reports", "evaluations")
+"""What the model has records of only where code runs again and again."""
+_TWO_SIDED = frozenset(
+    {
+        *(GuardKind.DEVICE, GuardKind.NOT_DEVICE, GuardKind.DISTRIBUTED, GuardKind.NOT_DISTRIBUTED),
+        *(GuardKind.OTHER_RANKS, GuardKind.EVALUATION, GuardKind.TRAINING),
+    }
+)
+"""Conditions of which code stands on the one side or the other: the test alone does not tell which."""
 _REGIONS = {
     Region.SETUP: "set-up",
     Region.TRAINING: "training",
@@ -35,17 +43,16 @@ _REGIONS = {
 }
 
 
-def lines(explanation: Explanation, view: View, baselined: Sequence[Reported] = ()) -> Iterator[str]:
-    """The lines of the text. `baselined` is what is reported but for a baseline."""
-    return _Text(explanation, view, baselined).lines()
+def lines(explanation: Explanation, view: View) -> Iterator[str]:
+    """The lines of the text: the verdict and what decides it, then what is known of the row."""
+    return _Text(explanation, view).lines()
 
 
 class _Text:
-    def __init__(self, explanation: Explanation, view: View, baselined: Sequence[Reported]) -> None:
+    def __init__(self, explanation: Explanation, view: View) -> None:
         self.explanation = explanation
         self.view = view
         self.style = Style(view.colour)
-        self.baselined = baselined
 
     def lines(self) -> Iterator[str]:
         found = self.explanation
@@ -66,10 +73,6 @@ class _Text:
             yield ""
             yield self._heading("What is around it")
             yield from self._around()
-        if any(self._decisive(asked) for asked in found.asked):
-            yield ""
-            yield self._heading("What the rule asked, in order")
-            yield from self._questions()
 
     def _heading(self, text: str) -> str:
         return self.style.paint(text, Ink.BOLD)
@@ -113,8 +116,8 @@ class _Text:
             for reported in found.reported:
                 yield from self._reported(reported)
             return
-        if self.baselined:
-            yield from self._not_reported(title)
+        if found.left_out:
+            yield from self._left_out()
             return
         dropped = [one for one in found.dropped if one.finding.code == rule.code]
         if dropped:
@@ -129,30 +132,34 @@ class _Text:
         for reported in found.reported:
             yield self._heading(f"{reported.finding.code} {reported.finding.name}: reported")
             yield from self._reported(reported)
-        shown_codes = {one.finding.code for one in found.reported}
+        shown_codes = {one.finding.code for one in (*found.reported, *(one for one, _ in found.left_out))}
         for dropped in found.dropped:
             if dropped.finding.code not in shown_codes:
                 yield from self._not_reported(f"{dropped.finding.code} {dropped.finding.name}", dropped)
-        for reported in self.baselined:
-            yield from self._not_reported(f"{reported.finding.code} {reported.finding.name}")
-        if not (found.reported or found.dropped or self.baselined):
+        yield from self._left_out()
+        if not (found.reported or found.dropped or found.left_out):
             yield self._heading("No rule finds anything there")
             yield from (f"  - {reason}" for reason in self._about_the_place())
 
+    def _left_out(self) -> Iterator[str]:
+        """What options of the check keep out, each with its reason."""
+        for reported, reason in self.explanation.left_out:
+            yield self._heading(f"{reported.finding.code} {reported.finding.name}: found, not reported")
+            yield f"  {printable(reported.finding.message)}"
+            yield f"  - {printable(reason)}"
+
     def _not_reported(self, title: str, *dropped: Dropped) -> Iterator[str]:
-        """What keeps out what was found; without any, a baseline does."""
+        """What was found, and what keeps it out."""
         yield self._heading(f"{title}: found, not reported")
-        if not dropped:
-            yield "  - the baseline lists it"
         for one in dropped:
             yield f"  {printable(one.finding.message)}"
             yield from (f"  - {reason}" for reason in self._reasons(one))
 
     def _reported(self, reported: Reported) -> Iterator[str]:
+        """What is reported, with what a check prints below it; how often it runs stands in what is known of it."""
         finding = reported.finding
         yield f"  {printable(finding.message)} ({reported.severity.label}, {finding.confidence.label} confidence)"
-        if finding.help:
-            yield f"  help: {printable(finding.help)}"
+        yield from (f"  {line}" for line in advice(reported, self.view, self.style))
 
     def _reasons(self, dropped: Dropped) -> Iterator[str]:
         """What keeps a finding from being reported."""
@@ -204,14 +211,26 @@ class _Text:
         found = self.explanation
         if found.wrong_torch:
             yield self._torch(rule)
-        decisive = [(asked, question) for asked in found.asked if (question := self._decisive(asked)) is not None]
-        yield from dict.fromkeys(self._passed_over(asked, question) for asked, question in decisive)
-        if found.records and not decisive:
-            yield f"what stands there is nothing that the rule is about{self._looked_for()}"
+        reasons = _simplest([one for one in found.reasons if one.proved]) or found.reasons
+        yield from dict.fromkeys(map(self._passed_over, reasons))
+        if found.records and not reasons:
+            once = [record for kind, record in found.records if kind == "calls" and self._runs_once(record)]
+            if once and len(once) == len(found.records):
+                yield f"{self._name(once[0])}: it {self._why(once[0].context, once[0].site)}"
+            else:
+                yield f"what stands there is nothing that the rule is about{self._looked_for()}"
+
+    def _runs_once(self, record: Any) -> bool:
+        """Whether a call runs once, and the rule is about what is only looked for where code runs again and again."""
+        context = getattr(record, "context", None)
+        looked_for = {kind for kind, _ in self.explanation.looked_for}
+        is_once = isinstance(context, Context) and context.frequency is Frequency.ONCE
+        return is_once and not looked_for.isdisjoint(_WHERE_IT_REPEATS)
 
     def _looked_for(self) -> str:
         """What the rule is about, to end a sentence."""
-        each = [f"{KINDS[kind]} {name}".rstrip() for kind, name in self.explanation.looked_for]
+        wanted = sorted(self.explanation.looked_for, key=lambda one: (bool(one[1]), one))
+        each = [f"{KINDS[kind]} {name}".rstrip() for kind, name in wanted]
         # What a rule asks for by name it asks of calls in general as well.
         named = [text for text in dict.fromkeys(each) if not text.endswith((" of", ":"))]
         told = ", ".join(named[:_MOST_KINDS]) + (", …" if len(named) > _MOST_KINDS else "")
@@ -228,11 +247,17 @@ class _Text:
         if not source or source.startswith("#"):
             yield "the row holds no code"
             return
+        if found.is_text:
+            yield "the row holds no code: it is part of a text, such as a docstring"
+            return
         if not found.is_linked:
             yield "neither the file, nor what it imports or what imports it, mentions a training library"
             return
         if not found.is_walked and found.function.rpartition(".")[2].startswith("test_"):
             yield f"`{found.function}` counts as a unit test, which is no training code"
+        elif not found.is_walked and "." in found.function:
+            # a model's forward in which nothing matters is not looked into, though it is called
+            yield f"nothing calls `{found.function}`, or nothing in its class is something that a rule could be about"
         elif not found.is_walked:
             yield f"nothing in the project calls `{found.function}`, and by itself it shows no part in training"
         elif not found.records:
@@ -241,34 +266,25 @@ class _Text:
 
     # -------------------------------------------------------------------------------------------------- the questions
 
-    def _decisive(self, asked: Asked) -> Question | None:
-        """The last question; None where the rule only looked whether the record is one that it is about."""
-        telling = _telling(asked)
-        return telling[-1] if telling else None
+    def _passed_over(self, reason: Reason) -> str:
+        facts = dict.fromkeys(self._fact(one, reason.record) for one in reason.questions)
+        lead = "" if reason.proved else "the rule goes no further than this: "
+        return f"{self._name(reason.record)}: {lead}{'; and '.join(facts)}"
 
-    def _passed_over(self, asked: Asked, question: Question) -> str:
-        return f"of {self._name(asked.record)} the rule asked last {self._answered(question, asked.record)}"
-
-    def _answered(self, question: Question, record: Any) -> str:
-        """A question with its answer; what follows from how often the code runs, with why."""
+    def _fact(self, question: Question, record: Any) -> str:
+        """What a rule was told, as part of a sentence about the record; of how often it runs, with why."""
         context = getattr(record, "context", None)
-        text = f"{question_of(question)}: {answer_of(question)}"
-        if isinstance(context, Context) and question.name == "hot" and not question.answer:
-            return f"{text}, it {self._why(context)}"
-        if isinstance(context, Context) and question.name in ("under", "routine", "on_request") and context.guards:
-            return f"{text}, it stands under {self._guards(context)}"
-        return text
-
-    def _questions(self) -> Iterator[str]:
-        told: set[tuple[str, ...]] = set()
-        for asked in self.explanation.asked:
-            if self._decisive(asked) is None:
-                continue
-            texts = [self._answered(one, asked.record) for one in _telling(asked)]
-            block = (f"  of {self._name(asked.record)}:", *(f"    - {text}" for text in dict.fromkeys(texts)))
-            if block not in told:
-                told.add(block)
-                yield from block
+        if not isinstance(context, Context) or question.of is not Context:
+            return fact_of(question)
+        if question.name in ("hot", "frequency", "region") and question.answer is not True:
+            outside = context.region is not Region.TRAINING
+            part = f"it is part of {_REGIONS[context.region]}, and " if outside else ""
+            under = f", under {self._guards(context)}" if context.guards else ""
+            return f"{part}it {self._why(context, record.site)}{under}"
+        stands_there = question.answer is (question.name == "under")
+        if question.name in ("under", "routine") and context.guards and stands_there:
+            return f"it stands under {self._guards(context)}"
+        return fact_of(question)
 
     # ------------------------------------------------------------------------------------------------------ the facts
 
@@ -283,7 +299,7 @@ class _Text:
         for kind, record in self.explanation.records:
             by_text.setdefault(self._name(record), []).append((kind, record))
         for text, records in by_text.items():
-            kinds = dict.fromkeys(_kind(kind, record) for kind, record in records)
+            kinds = dict.fromkeys(_kind(*one) for one in self._most_telling(records))
             yield f"  {text}: {', '.join(kinds)}"
             facts = dict.fromkeys(tuple(self._facts(record)) for _, record in records)
             largest = [one for one in facts if one and not any(set(one) < set(other) for other in facts)]
@@ -294,12 +310,16 @@ class _Text:
         for entry in {entry.path: entry for entry in self.explanation.entries}.values():
             yield f"  {self._entry(entry)}"
 
+    def _most_telling(self, records: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+        """Records without the plain calls and mentions, where they are something else besides."""
+        return [one for one in records if one[0] not in ("calls", "name_uses")] or records
+
     def _around(self) -> Iterator[str]:
         """The step loops around a row in which nothing stands that the model has a record of."""
         by_text: dict[str, list[str]] = {}
         for loop in self.explanation.step_loops:
             title = f"the step loop at {self._place(loop.site)}, {self._quoted(self._program_row(loop.site.row))}"
-            by_text.setdefault(title, []).append(self._why(loop.context))
+            by_text.setdefault(title, []).append(self._why(loop.context, loop.site))
         for text, reasons in by_text.items():
             yield f"  {text}"
             yield from (f"    - {reason}" for reason in dict.fromkeys(reasons))
@@ -308,7 +328,7 @@ class _Text:
         context = getattr(record, "context", None)
         if not isinstance(context, Context):
             return
-        yield self._why(context)
+        yield self._why(context, record.site)
         if context.uncalled and record.site.symbol:
             yield "nothing calls the function: it is taken as what its name and code say it is for"
         value = getattr(record, "value", None)
@@ -321,11 +341,11 @@ class _Text:
         if context.compiled:
             yield "`torch.compile` traces it"
 
-    def _why(self, context: Context) -> str:
-        """How often it runs, with the loop and the calls that make it so, each with its row."""
+    def _why(self, context: Context, site: Site) -> str:
+        """How often what stands at a site runs, with the loop and the calls that make it so, each with its row."""
         evaluates = context.phrase.endswith("evaluation")
         text = "runs at every step of evaluation" if evaluates else f"runs {context.frequency.phrase}"
-        if context.loop is not None:
+        if context.loop is not None and context.loop != site:
             text += f", in the loop at {self._place(context.loop)}"
         if len(context.path) > 1:
             text += f", reached by {' > '.join(self._function(context, name) for name in context.path)}"
@@ -336,7 +356,7 @@ class _Text:
         return name if definition is None else f"{name} ({self._row(definition.path, definition.row)})"
 
     def _guards(self, context: Context) -> str:
-        each = (f"{self._quoted(one.text)} ({GUARDS[one.kind]})" for one in context.guards)
+        each = (f"{self._quoted(one.text)} ({_branch(one.kind)})" for one in context.guards)
         return ", ".join(dict.fromkeys(each))
 
     def _entry(self, entry: Entry) -> str:
@@ -346,9 +366,15 @@ class _Text:
         return f"entry point {printable(shown(entry.path, self.view.root))}: {'; '.join(facts)}"
 
 
-def _telling(asked: Asked) -> list[Question]:
-    """The questions whose answers may rule a record out."""
-    return [one for one in asked.questions if one.name not in _ABOUT_ITSELF and not isinstance(one.answer, PARTS)]
+def _simplest(reasons: list[Reason]) -> list[Reason]:
+    """The reasons of the fewest facts: what is one fact away from being reported is what the reader means."""
+    least = min((len(one.questions) for one in reasons), default=0)
+    return [one for one in reasons if len(one.questions) == least]
+
+
+def _branch(kind: GuardKind) -> str:
+    """What a condition stands for; of one that has two sides, which of them the code is on."""
+    return f"the branch for {GUARDS[kind]}" if kind in _TWO_SIDED else GUARDS[kind]
 
 
 def _autograd(context: Context) -> str:

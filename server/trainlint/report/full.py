@@ -95,10 +95,16 @@ def _underlined(text: str, start: int, end: int) -> tuple[str, str]:
 
 
 def _notes(reported: Reported, view: View, style: Style) -> Iterator[str]:
-    finding = reported.finding
-    context = finding.context
+    context = reported.finding.context
     if context is not None:
         yield f"{style.paint('why:', Ink.BOLD)}  it {printable(context.why)}"
+    yield from advice(reported, view, style)
+
+
+def advice(reported: Reported, view: View, style: Style) -> Iterator[str]:
+    """The other places that a finding names, what a run says of it, and what to do about it."""
+    finding = reported.finding
+    context = finding.context
     for related in finding.related:
         if context is None or related.site != context.loop:
             place = f"{printable(shown(related.site.path, view.root))}:{related.site.place}"
