@@ -16,7 +16,9 @@ from trainlint.semantics.vocabulary import Region
 
 _WRITING = re.compile(r"[wax+]")
 """Modes of `open` that do not only read."""
-_KEPT_OPEN = frozenset({"h5py.File", "lmdb.open", "sqlite3.connect", "zipfile.ZipFile", "tarfile.open", "open"})
+_KEPT_OPEN = frozenset(
+    {"h5py.File", "lmdb.open", "sqlite3.connect", "zipfile.ZipFile", "tarfile.open", "open", "pathlib.Path.open"}
+)
 """What gives a handle to read from, rather than the content."""
 
 
@@ -139,6 +141,76 @@ class ConstantIoPerItem(Rule):
                     return table.values[index].tolist()
                 """
             },
+        ),
+        invalid(
+            """
+            import json
+            from pathlib import Path
+
+            import torch
+            from torch import nn
+            from torch.utils.data import DataLoader, Dataset
+
+
+            class Notes(Dataset):
+                def __init__(self, root, length):
+                    self.root, self.length = Path(root), length
+
+                def __len__(self):
+                    return self.length
+
+                def __getitem__(self, index):
+                    labels = json.loads((self.root / "labels.json").read_text())  # expect: TL111
+                    with Path(self.root, "scale.txt").open() as file:  # expect: TL111
+                        scale = float(file.read())
+                    return torch.tensor(labels[index]) * scale
+
+
+            loader = DataLoader(Notes("data", 10_000), batch_size=64, shuffle=True, num_workers=4)
+            model = nn.Linear(32, 1).cuda()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for rows in loader:
+                loss = model(rows.cuda()).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="a path of pathlib is read by its methods",
+        ),
+        valid(
+            """
+            import json
+            from pathlib import Path
+
+            import torch
+            from torch import nn
+            from torch.utils.data import DataLoader, Dataset
+
+
+            class Notes(Dataset):
+                def __init__(self, root, length):
+                    self.root, self.length = Path(root), length
+
+                def __len__(self):
+                    return self.length
+
+                def __getitem__(self, index):
+                    row = json.loads((self.root / f"{index}.json").read_text())
+                    with Path("log.txt").open("a") as file:
+                        file.write(f"{index}\\n")
+                    return torch.tensor(row)
+
+
+            loader = DataLoader(Notes("data", 10_000), batch_size=64, shuffle=True, num_workers=4)
+            model = nn.Linear(32, 1).cuda()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for rows in loader:
+                loss = model(rows.cuda()).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="a file for each item, and a file that is written",
         ),
         invalid(
             """
@@ -397,7 +469,8 @@ class ConstantIoPerItem(Rule):
 
 
 def _names_a_file(call: Call) -> bool:
-    return bool(call.arguments.positional or call.arguments.named)
+    of_a_path = call.name.startswith("pathlib.Path.")
+    return of_a_path or bool(call.arguments.positional or call.arguments.named)
 
 
 def _writes(call: Call) -> bool:
@@ -405,7 +478,8 @@ def _writes(call: Call) -> bool:
     if call.name not in _KEPT_OPEN:
         return False
     given = call.arguments.positional
-    mode = call.arguments.named.get("mode", given[1] if len(given) > 1 else Const("r"))
+    position = 0 if call.name == "pathlib.Path.open" else 1
+    mode = call.arguments.named.get("mode", given[position] if len(given) > position else Const("r"))
     return not isinstance(mode, Const) or not isinstance(mode.value, str) or bool(_WRITING.search(mode.value))
 
 

@@ -2,17 +2,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainlint.fixes.recipe import Applicability, EnsureImport, Fix, SetArgument
+from trainlint.fixes.recipe import Applicability, EnsureImport, Fix, RemoveArgument, SetArgument
 from trainlint.lint.finding import Family, Finding, RelatedSite
 from trainlint.lint.rule import Rule, invalid, quote, valid
 from trainlint.probe.evidence import Evidence
 from trainlint.probe.judges import judge_pageable_copies
 from trainlint.probe.verdict import Verdict
 from trainlint.semantics.duties import Duty
-from trainlint.semantics.project import Loader, Project
-from trainlint.semantics.vocabulary import GuardKind, Known, Place
+from trainlint.semantics.project import Call, Loader, Project
+from trainlint.semantics.values import Option
+from trainlint.semantics.vocabulary import Confidence, GuardKind, Known, Place
 
 TORCH_LOADER = "torch.utils.data.DataLoader"
+ARGUMENT = "dataloader_pin_memory"
+"""What a Trainer of transformers calls it; on by default."""
 POSITION = 7
 """Of `pin_memory` among DataLoader's parameters."""
 
@@ -21,7 +24,9 @@ class LoaderNoPinMemory(Rule):
     """Batches of a GPU training loader come in pageable memory.
 
     ## What it does
-    Reports training loaders whose batches go to a CUDA device and that do not ask for `pin_memory`.
+    Reports training loaders whose batches go to a CUDA device and that do not ask for `pin_memory`, and Hugging Face
+    `TrainingArguments` with `dataloader_pin_memory=False`. Where it is not known whether the job trains on CUDA, the
+    finding has low confidence.
 
     ## Why it is slow
     The GPU can only fetch from page-locked memory. A copy from ordinary memory goes through a staging buffer first, and
@@ -46,6 +51,7 @@ class LoaderNoPinMemory(Rule):
     ## Fix safety
     Safe: the values of a batch do not change. Where the code also runs without a GPU, the fix writes the condition,
     because pinning without an accelerator warns and helps nothing. Arguments that come as `**kwargs` get advice only.
+    Unsafe where a Trainer was told not to pin: somebody may have had a reason.
 
     ## How the probe confirms it
     By the copies in a GPU trace that move its batches: pageable ones with their share of the step confirm it, pinned
@@ -214,6 +220,48 @@ class LoaderNoPinMemory(Rule):
             """,
             because="the configuration that the script reads turns it off",
             others={"config.yaml": "pin: false"},
+        ),
+        invalid(
+            """
+            import datasets
+            from torchvision.transforms import ToTensor
+            from transformers import AutoModelForImageClassification, Trainer, TrainingArguments
+
+            images = datasets.load_dataset("cifar10", split="train")
+            images.set_transform(lambda rows: {"pixel_values": [ToTensor()(one) for one in rows["img"]]})
+            model = AutoModelForImageClassification.from_pretrained("google/vit-base-patch16-224")
+            args = TrainingArguments("out", dataloader_num_workers=4, dataloader_pin_memory=False)  # expect: TL104
+            trainer = Trainer(model=model, args=args, train_dataset=images)
+            trainer.train()
+            """,
+            because="a Trainer pins, unless it is told not to",
+            fixed="""
+            import datasets
+            from torchvision.transforms import ToTensor
+            from transformers import AutoModelForImageClassification, Trainer, TrainingArguments
+
+            images = datasets.load_dataset("cifar10", split="train")
+            images.set_transform(lambda rows: {"pixel_values": [ToTensor()(one) for one in rows["img"]]})
+            model = AutoModelForImageClassification.from_pretrained("google/vit-base-patch16-224")
+            args = TrainingArguments("out", dataloader_num_workers=4)
+            trainer = Trainer(model=model, args=args, train_dataset=images)
+            trainer.train()
+            """,
+        ),
+        valid(
+            """
+            import datasets
+            from torchvision.transforms import ToTensor
+            from transformers import AutoModelForImageClassification, Trainer, TrainingArguments
+
+            images = datasets.load_dataset("cifar10", split="train")
+            images.set_transform(lambda rows: {"pixel_values": [ToTensor()(one) for one in rows["img"]]})
+            model = AutoModelForImageClassification.from_pretrained("google/vit-base-patch16-224")
+            args = TrainingArguments("out", use_cpu=True, dataloader_num_workers=4, dataloader_pin_memory=False)
+            trainer = Trainer(model=model, args=args, train_dataset=images)
+            trainer.train()
+            """,
+            because="the Trainer stays on the CPU",
         ),
         valid(
             """
@@ -536,18 +584,33 @@ class LoaderNoPinMemory(Rule):
 
     def check(self, project: Project) -> Iterator[Finding]:
         for loader in project.loaders:
-            if loader.trains and loader.feeds_cuda is Known.YES and loader.pins is Known.NO and not _spared(loader):
+            if loader.trains and _may_feed_cuda(loader) and loader.pins is Known.NO and not _spared(loader):
                 yield self.finding(
                     loader,
                     f"{quote(loader.text)} gives batches in pageable memory, so copies to the GPU cannot overlap"
                     f"{loader.arguments.told_by('pin_memory')}",
                     help="Pass pin_memory=True",
-                    confidence=loader.arguments.certainty("pin_memory"),
+                    confidence=_certainty(loader),
                     related=tuple(RelatedSite(move.site, "moved to the GPU here") for move in loader.transfers),
+                )
+        for settings in project.calls_of("transformers.TrainingArguments"):
+            entry = settings.context.entry
+            trainings = [one for one in project.calls_of("transformers.Trainer.train") if one.context.entry is entry]
+            makes_loader = any(one.makes_loader for one in project.trainers if one.context.entry is entry)
+            if trainings and not makes_loader and _turns_off(settings):
+                yield self.finding(
+                    settings,
+                    f"{quote(settings.text)} turns off the pinned memory that the Trainer would load batches in"
+                    f"{settings.arguments.told_by(ARGUMENT)}",
+                    help=f"Leave {ARGUMENT} at its default",
+                    confidence=settings.arguments.certainty(ARGUMENT),
+                    related=tuple(RelatedSite(one.site, "the training that loads them") for one in trainings),
                 )
 
     def fix(self, finding: Finding) -> Fix | None:
         loader = finding.subject
+        if isinstance(loader, Call):
+            return _left_on(loader)
         if not isinstance(loader, Loader):
             return None
         value = "True" if _surely_cuda(loader) else "torch.cuda.is_available()"
@@ -565,6 +628,40 @@ class LoaderNoPinMemory(Rule):
 
     def judge(self, finding: Finding, evidence: Evidence) -> Verdict:
         return judge_pageable_copies(evidence, (related.site for related in finding.related))
+
+
+def _may_feed_cuda(loader: Loader) -> bool:
+    """Whether its batches go to CUDA, as far as that is known."""
+    is_unknown = loader.feeds_cuda is Known.UNKNOWN and not loader.hands_over_items
+    return loader.feeds_cuda is Known.YES or (is_unknown and loader.context.entry.cuda is not Known.NO)
+
+
+def _certainty(loader: Loader) -> Confidence:
+    return loader.arguments.certainty("pin_memory") if loader.feeds_cuda is Known.YES else Confidence.LOW
+
+
+def _turns_off(settings: Call) -> bool:
+    """Whether a Trainer is told not to pin, and trains on a GPU."""
+    given = settings.arguments
+    on_cpu = given.constant("use_cpu") is True or given.constant("no_cuda") is True
+    elsewhere = given.constant("do_train") is False or settings.context.under(GuardKind.DEBUG)
+    may_wait = settings.context.may_use_gpu and not on_cpu
+    return may_wait and not elsewhere and given.holding(ARGUMENT) is False and _is_fixed(given.setting(ARGUMENT))
+
+
+def _is_fixed(setting: Option | None) -> bool:
+    """Whether nobody is meant to turn a setting on: a literal, or what a file says."""
+    return setting is None or setting.fixed
+
+
+def _left_on(settings: Call) -> Fix:
+    """Leave the Trainer's pinning on."""
+    message = f"Drop {ARGUMENT}=False"
+    told = settings.arguments.setting(ARGUMENT)
+    if told is not None:
+        return Fix(Applicability.DISPLAY, f"Turn {told.name} on", because=f"{told.file} says what it is")
+    because = "somebody turned it off: it fails for data that is on the GPU already"
+    return Fix(Applicability.UNSAFE, message, (RemoveArgument(settings.site, ARGUMENT),), because=because)
 
 
 def _spared(loader: Loader) -> bool:

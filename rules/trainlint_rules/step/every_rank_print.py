@@ -2,15 +2,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainlint.fixes.recipe import Applicability, EnsureImport, Fix, GuardStatement
+from trainlint.fixes.recipe import Applicability, EnsureImport, Fix, GuardStatement, ReplaceExpression
 from trainlint.lint.finding import Family, Finding
 from trainlint.lint.rule import Rule, invalid, quote, valid
 from trainlint.probe.evidence import Evidence
 from trainlint.probe.judges import judge_condition
 from trainlint.probe.verdict import Measurement, Source, Verdict
 from trainlint.semantics.duties import Duty
+from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import Project, Report, ReportKind
-from trainlint.semantics.vocabulary import Confidence, Frequency, GuardKind, Known, Region
+from trainlint.semantics.vocabulary import Confidence, Framework, Frequency, GuardKind, Known, Region
 from trainlint_rules.distributed.first_rank import FIRST_RANK
 
 SPOKEN_FOR = (
@@ -48,10 +49,13 @@ class EveryRankPrint(Rule):
     ```python
     if step % 100 == 0 and dist.get_rank() == 0:
         print(f"step {step} loss {loss.item():.3f}")
+    # in a LightningModule; Fabric and Accelerate have a print of the same kind:
+    self.print(f"step {step} loss {loss:.3f}")
     ```
 
     ## Fix safety
-    Unsafe: the other ranks fall silent, and with them what the arguments of the call do there.
+    Unsafe: the other ranks fall silent, and with them what the arguments of the call do there. Where a printer of the
+    framework is at hand, such as `self.print`, the fix calls that; else it puts the call under a test of the rank.
 
     ## How the probe confirms it
     By lines that were printed from here on ranks other than the first. A run on one rank cannot tell.
@@ -213,6 +217,28 @@ class EveryRankPrint(Rule):
             trainer.fit(Model(), torch.utils.data.DataLoader(torch.randn(64, 8), batch_size=8))
             """,
             because="the strategy of the Trainer starts a process for each GPU",
+            fixed="""
+            import lightning as L
+            import torch
+            from torch import nn
+
+
+            class Model(L.LightningModule):
+                def __init__(self):
+                    super().__init__()
+                    self.layer = nn.Linear(8, 1)
+
+                def training_step(self, batch, batch_idx):
+                    self.print("batch", batch_idx)
+                    return self.layer(batch).mean()
+
+                def configure_optimizers(self):
+                    return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+            trainer = L.Trainer(accelerator="gpu", devices=4, strategy="ddp_find_unused_parameters_true")
+            trainer.fit(Model(), torch.utils.data.DataLoader(torch.randn(64, 8), batch_size=8))
+            """,
         ),
         invalid(
             """
@@ -238,6 +264,28 @@ class EveryRankPrint(Rule):
             trainer.fit(Model(), torch.utils.data.DataLoader(torch.randn(64, 8), batch_size=8))
             """,
             because="with two devices a Trainer starts two processes",
+            fixed="""
+            import lightning as L
+            import torch
+            from torch import nn
+
+
+            class Model(L.LightningModule):
+                def __init__(self):
+                    super().__init__()
+                    self.layer = nn.Linear(8, 1)
+
+                def training_step(self, batch, batch_idx):
+                    self.print("batch", batch_idx)
+                    return self.layer(batch).mean()
+
+                def configure_optimizers(self):
+                    return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+            trainer = L.Trainer(devices=[0, 1])
+            trainer.fit(Model(), torch.utils.data.DataLoader(torch.randn(64, 8), batch_size=8))
+            """,
         ),
         valid(
             """
@@ -545,12 +593,17 @@ class EveryRankPrint(Rule):
                 yield self.finding(
                     report,
                     f"{quote(report.text)} writes a line on every rank, {report.context.phrase}",
-                    help="Print on one rank: put it under `rank == 0`",
+                    help=_help(report),
                     confidence=_confidence(report),
                 )
 
     def fix(self, finding: Finding) -> Fix | None:
         report = finding.subject
+        if isinstance(report, Report) and report.speaker:
+            site = finding.site
+            printer = replace(site, end_row=site.row, end_column=site.column + len(report.name))
+            message = f"Print by `{report.speaker}`, which is silent on the other ranks"
+            return Fix(Applicability.UNSAFE, message, (ReplaceExpression(printer, report.speaker),))
         if isinstance(report, Report) and not report.only_reads:
             # a forward or a collective that one rank alone runs leaves the others waiting
             return Fix(Applicability.DISPLAY, "Print on the first rank only; what it computes runs on all")
@@ -572,6 +625,15 @@ class EveryRankPrint(Rule):
             (figure,) if several else (),
             unmeasured="no rank was seen printing here" if several else "one rank cannot tell; probe on several ranks",
         )
+
+
+def _help(report: Report) -> str:
+    """How to print on one rank, in the words of the framework that owns the loop."""
+    if report.speaker:
+        return f"Print on one rank: `{report.speaker}(…)`"
+    if report.context.entry.framework is Framework.LIGHTNING:
+        return "Print on one rank: `rank_zero_info(…)`, or in a function under `@rank_zero_only`"
+    return "Print on one rank: put it under `rank == 0`"
 
 
 def _runs_on_several_ranks(report: Report) -> bool:

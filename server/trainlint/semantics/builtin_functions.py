@@ -11,6 +11,7 @@ from trainlint.semantics import (
     construction,
     expressions,
     iteration,
+    lightning,
     object_types,
     packages,
     records,
@@ -144,8 +145,22 @@ def _sum(frame: Frame, given: Given, node: code.Call | None) -> Value:
 
 
 def _print(frame: Frame, given: Given, node: code.Call | None) -> Value:
-    records.record_report(frame, ReportKind.PRINT, "print", given, node)
+    speaker = _speaker(frame) if given.keywords.keys() <= _OF_ALL_PRINTERS else ""
+    records.record_report(frame, ReportKind.PRINT, "print", given, node, speaker=speaker)
     return NONE
+
+
+_OF_ALL_PRINTERS = frozenset({"sep", "end"})
+"""Arguments of `print` that the printers of frameworks take as well."""
+_SPEAKERS = (object_types.FABRIC, object_types.ACCELERATOR)
+
+
+def _speaker(frame: Frame) -> str:
+    """A printer of a framework that is at hand: `self.print`; empty where there is none."""
+    for name, value in frame.variables.items():
+        if lightning.is_module(value) or (isinstance(value, Object) and value.type in _SPEAKERS):
+            return f"{name}.print"
+    return ""
 
 
 def _text(frame: Frame, given: Given, node: code.Call | None) -> Value:

@@ -13,6 +13,7 @@ from trainlint.semantics.values import (
     NONE,
     NUMBER,
     OBJECT,
+    PATH,
     STRING,
     UNKNOWN,
     Const,
@@ -124,6 +125,8 @@ def host_method(frame: Frame, receiver: Value, name: str, given: Given, node: co
         return _frame_method(frame, name, node)
     if name == "split" and not given.all():
         return words_of(receiver)
+    if receiver == PATH:
+        return _path_method(frame, name, given, node)
     if name in ("split", "splitlines"):
         return Listing(STRING)
     changed = code.receiver_of(node)
@@ -140,6 +143,14 @@ def words_of(text: Value) -> Value:
     """The words of a text, one by one where the program spells it out."""
     words = str(text.value).split() if isinstance(text, Const) else []
     return Tuple(tuple(map(Const, words))) if 0 < len(words) <= _MOST_WORDS else Listing(STRING)
+
+
+def _path_method(frame: Frame, name: str, given: Given, node: code.Call | None) -> Value:
+    """A method of a path of pathlib of which nothing is known but that it is one."""
+    records.record_path_read(frame, name, given, node)
+    if name in library.PATH_READERS:
+        return STRING if name == "read_text" else OBJECT
+    return PATH if name in library.SAME_KIND_OF_PATH else UNKNOWN
 
 
 def _frame_method(frame: Frame, name: str, node: code.Call | None) -> Value:

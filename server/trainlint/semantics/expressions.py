@@ -41,6 +41,7 @@ from trainlint.semantics.values import (
     NONE,
     NUMBER,
     OBJECT,
+    PATH,
     STRING,
     UNKNOWN,
     Bound,
@@ -361,6 +362,8 @@ def _host_attribute(frame: Frame, base: Host, name: str) -> Value:
     if base == FRAME:
         # a column, or what all frames have: the shape, the index
         return ARRAY if name == "values" else UNKNOWN
+    if base == PATH and name == "parent":
+        return PATH
     return OBJECT if base.kind == "array" else UNKNOWN
 
 
@@ -530,6 +533,8 @@ def _binary(frame: Frame, node: code.Binary) -> Value:
             return tensors.combine(value, other)
     if node.op == "/" and isinstance(left, Object) and left.type == object_types.PATH:
         return configurations.joined(frame, [left, right])
+    if node.op == "/" and PATH in (left, right):
+        return PATH
     if node.op == "/" and isinstance(left, Reference | Object):
         return OBJECT
     if isinstance(left, Listing) and isinstance(right, Listing):
@@ -682,7 +687,7 @@ def _compare(frame: Frame, node: code.Compare) -> Value:
     if folded is not None:
         return folded
     # what is asked to equal something that is no tensor is none either
-    other = node.ops[0] in ("==", "!=") and OBJECT in values
+    other = node.ops[0] in ("==", "!=") and (OBJECT in values or PATH in values)
     textual = other or any(_is_string(value) for value in values)
     for value in () if textual else values:
         if isinstance(value, Tensor) and not value.container:

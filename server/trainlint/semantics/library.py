@@ -183,7 +183,14 @@ FIELD_BASES = (
     *("tap.Tap", "tap.tap.Tap", "simple_parsing.Serializable", "simple_parsing.helpers.Serializable"),
 )
 """Classes whose subclasses are declared by their fields."""
-PATHS = ("pathlib.Path", "pathlib.PurePath", "pathlib.PosixPath", "os.path.join")
+PATHLIB_PATHS = ("pathlib.Path", "pathlib.PurePath", "pathlib.PosixPath")
+PATHS = (*PATHLIB_PATHS, "os.path.join")
+PATH_READERS = frozenset({"open", "read_text", "read_bytes"})
+"""Methods of a path of pathlib that open the file; their calls are recorded under "pathlib.Path"."""
+SAME_KIND_OF_PATH = frozenset(
+    {"joinpath", "with_name", "with_suffix", "with_stem", "resolve", "absolute", "expanduser"}
+)
+"""Methods of such a path that give another one."""
 SAME_PATH = ("os.path.abspath", "os.path.realpath", "os.path.normpath", "os.path.expanduser", "os.fspath")
 CONFIGURATION_LOADERS = (
     *("yaml.safe_load", "yaml.load", "yaml.full_load", "yaml.unsafe_load", "json.load", "json.loads"),
@@ -895,7 +902,7 @@ FILE_READERS = re.compile(
     r"^(open|h5py\.File|lmdb\.open|sqlite3\.connect|zipfile\.ZipFile|tarfile\.open|netCDF4\.Dataset|xarray\.open_dataset"
     r"|pandas\.(read_(csv|table|json|parquet|pickle|excel|feather|hdf|sql)|HDFStore)|pyarrow\.(parquet|csv|feather)\.read_table"
     r"|numpy\.(load|loadtxt|genfromtxt)|torch\.load|safetensors\.torch\.load_file|scipy\.io\.loadmat|PIL\.Image\.open"
-    r"|cv2\.imread|torchvision\.io\.(read_image|read_file|decode_image)|nibabel\.load|soundfile\.read|torchaudio\.load|librosa\.load)$"
+    r"|pathlib\.Path\.(open|read_text|read_bytes)|cv2\.imread|torchvision\.io\.(read_image|read_file|decode_image)|nibabel\.load|soundfile\.read|torchaudio\.load|librosa\.load)$"
 )
 """Functions and classes of libraries that open a file by its name, most of which read it at once."""
 OBJECT_MAKERS = re.compile(

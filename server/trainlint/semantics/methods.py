@@ -397,6 +397,11 @@ def _environment(frame: Frame, receiver: Object, name: str, given: Given, node: 
     return expressions.item_at(frame, receiver, given.first())
 
 
+def _path(frame: Frame, receiver: Object, name: str, given: Given, node: code.Call | None) -> Value:
+    records.record_path_read(frame, name, given, node)
+    return configurations.path_method(frame, receiver, name, given, node)
+
+
 def _checkpoint(frame: Frame, receiver: Object, name: str, given: Given, node: code.Call | None) -> Value:
     if name in ("cuda", "to") and frame.where.root.role in (Role.SAMPLE, Role.COLLATE):
         # what a dataset reads from a file for each item is data, not a model
@@ -430,9 +435,7 @@ _HANDLERS: dict[str, Handler] = {
     object_types.PARSER: lambda frame, receiver, name, given, node: command_line.parser_method(
         frame, receiver, name, given, node
     ),
-    object_types.PATH: lambda frame, receiver, name, given, node: configurations.path_method(
-        frame, receiver, name, given, node
-    ),
+    object_types.PATH: _path,
     object_types.FILE: lambda frame, receiver, name, given, node: receiver if name == "read" else OBJECT,
     object_types.CHECKPOINT: _checkpoint,
     object_types.STATE_DICT: _checkpoint,

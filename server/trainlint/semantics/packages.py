@@ -43,6 +43,7 @@ from trainlint.semantics.values import (
     NONE,
     NUMBER,
     OBJECT,
+    PATH,
     STRING,
     UNKNOWN,
     WHOLE_ARRAY,
@@ -402,6 +403,12 @@ def _deepspeed_by(keyword: str) -> Call:
     return make
 
 
+def _path(frame: Frame, given: Given) -> Value:
+    """A path of pathlib."""
+    named = configurations.joined(frame, given.positional)
+    return PATH if named == OBJECT else named
+
+
 def _path_argument(given: Given) -> Value:
     """A path that a function of `os.path` is given, for those that keep what it means."""
     value = given.positional[0] if given.positional else OBJECT
@@ -499,7 +506,8 @@ _EXACT: dict[str, Call] = {
     ),
     **dict.fromkeys(library.COMMAND_RUNNERS, lambda frame, given, node: command_line.run_command(frame, given, node)),
     **dict.fromkeys(library.FIELDS, lambda frame, given, node: command_line.field(frame, given, node)),
-    **dict.fromkeys(library.PATHS, lambda frame, given, node: configurations.joined(frame, given.positional)),
+    "os.path.join": lambda frame, given, node: configurations.joined(frame, given.positional),
+    **dict.fromkeys(library.PATHLIB_PATHS, lambda frame, given, node: _path(frame, given)),
     **dict.fromkeys(library.SAME_PATH, lambda frame, given, node: _path_argument(given)),
     "os.path.dirname": lambda frame, given, node: configurations.parent_of(_path_argument(given)),
     **dict.fromkeys(

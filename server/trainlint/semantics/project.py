@@ -209,6 +209,9 @@ class Report:
     """Whether the rank is part of what is printed, so that each rank's line is meant."""
     stands_alone: bool = False
     """Whether the call is a statement of its own, so that it can be removed or guarded by itself."""
+    speaker: str = ""
+    """Of a `print`: a function of the framework that does the same on one rank and is at hand where the call stands,
+    such as `self.print` in a LightningModule; empty where there is none."""
 
     @property
     def warns(self) -> bool:
@@ -441,7 +444,7 @@ class Loader:
         if given is True or isinstance(value, Test | Host) or (isinstance(value, Option) and value.default is True):
             return Known.YES
         # one that is off by default is there to be turned on, unless a file says that it is off
-        off = isinstance(value, Option) and value.fixed and value.default is False
+        off = isinstance(value, Option) and bool(value.file) and value.default is False
         return Known.NO if given is False or off or self.arguments.absent("pin_memory") else Known.UNKNOWN
 
     @property

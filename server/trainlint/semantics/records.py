@@ -393,10 +393,26 @@ def record_call(frame: Frame, name: str, given: Given, node: code.Call | None, r
         receiver=receiver,
         stands_alone=frame.standing_alone == node.at,
         one_of_several=frame.choosing == node.at,
-        same_each_time=is_made_per_item(frame, name) and sameness.same_call(frame, node),
+        same_each_time=is_made_per_item(frame, name) and _same_each_time(frame, name, node),
         varies_by_item=is_made_per_item(frame, name) and not is_cached(frame) and sameness.by_item(frame, node),
         numpy=_name_of_numpy(frame) if name in _TAKE_ARRAYS else "",
     )
+
+
+def _same_each_time(frame: Frame, name: str, node: code.Call) -> bool:
+    """Whether what a call opens or makes is the same each time; a method of a path opens that path."""
+    path = code.receiver_of(node) if name.startswith(_METHODS_OF_PATHS) else None
+    return sameness.same_call(frame, node) and (path is None or sameness.same(frame, path))
+
+
+_METHODS_OF_PATHS = "pathlib.Path."
+
+
+def record_path_read(frame: Frame, method: str, given: Given, node: code.Call | None) -> None:
+    """Record that a method of a path opens its file, in code that runs for the items of a dataset."""
+    name = _METHODS_OF_PATHS + method
+    if method in library.PATH_READERS and is_made_per_item(frame, name):
+        record_call(frame, name, given, node)
 
 
 def is_made_per_item(frame: Frame, name: str) -> bool:
@@ -421,6 +437,7 @@ def record_report(
     node: code.Call | None,
     *,
     rank_aware: bool = False,
+    speaker: str = "",
 ) -> None:
     """Record a print or a log; what is printed is read from the device if it lives there."""
     if node is None:
@@ -444,6 +461,7 @@ def record_report(
         only_reads=all(_only_reads(argument.value) for argument in node.arguments),
         names_rank=any(_mentions_rank(argument.value) for argument in node.arguments),
         stands_alone=frame.standing_alone == node.at,
+        speaker=speaker,
     )
     if kind is ReportKind.TRACKER and name.startswith("pytorch_lightning."):
         # Lightning keeps tensors that are logged on the device, and reads them when it logs

@@ -77,7 +77,7 @@ class Test:
 @immutable
 class Host:
     """A value on the host that is not a tensor: "number", "string", "array" (numpy), "frame" (a table or a column of
-    pandas), "rank", "world-size", "object"."""
+    pandas), "path" (of pathlib), "rank", "world-size", "object"."""
 
     kind: str = "object"
     whole: bool = False
@@ -340,6 +340,7 @@ OBJECT = Host("object")
 ARRAY = Host("array")
 FRAME = Host("frame")
 WHOLE_ARRAY = Host("array", whole=True)
+PATH = Host("path")
 
 MOST_OPTIONS = 8
 
