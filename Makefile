@@ -34,12 +34,15 @@ help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.* ## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand --tabs=14
 
 .PHONY: demo
-demo: $(VENV)/.stamp-package ## lint examples/ and show what the fixes would change (no torch needed)
-	@echo; echo "== trainlint examples/"
-	@$(BIN)/trainlint check examples/ || test $$? -eq 1
-	@echo; echo "== trainlint --diff --unsafe-fixes examples/"
-	@$(BIN)/trainlint check --diff --unsafe-fixes examples/ || test $$? -eq 1
-	@echo; echo "Lint your own code: $(BIN)/trainlint PATH"
+demo: $(VENV)/.stamp-package ## lint an example, and show what was found and what the fixes change (no torch needed)
+	@show() { echo; echo "\$$ $$*"; "$(BIN)/$$@" || test $$? -eq 1; }; \
+	echo; echo "examples/vision/train.py trains a classifier of images, slowly. What trainlint says about it:"; \
+	show trainlint examples/vision/train.py --output-format concise; \
+	echo; echo "One of them in full:"; \
+	show trainlint examples/vision/train.py --select sync-in-step --output-format full; \
+	echo; echo "What its fixes would change:"; \
+	show trainlint examples/vision/train.py --diff --unsafe-fixes
+	@echo; echo "All programs there: $(BIN)/trainlint examples/. Your own code: $(BIN)/trainlint PATH"
 
 .PHONY: test
 test: $(VENV)/.stamp-test node_modules/.stamp ## check formatting, style and types, and run all tests

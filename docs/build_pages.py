@@ -78,7 +78,7 @@ def index_of(rules: list[type[Rule]]) -> str:
         )
         parts += [
             f"| {rule.code} | [{rule.name}]({rule.name}.md) | {rule.summary()} "
-            f"| {'on' if rule.default else 'off'} | {rule.fix_class.value} |"
+            f"| {'on' if rule.default else 'off'} | {rule.fix_class.label} |"
             for rule in members
         ]
         parts.append("")

@@ -13,11 +13,20 @@ FIELDS = ["code", "name", "family", "summary", "default", "severity", "fix", "co
 
 
 def test_rules_are_listed_by_family(program: Program) -> None:
-    lines = program("rules").stdout.splitlines()
+    heading, _, *lines = program("rules").stdout.splitlines()
+    assert heading.split() == ["code", "name", "severity", "default", "fix", "what", "it", "finds"]
     assert lines[0] == "tool"
     assert any(line.split()[:2] == ["TL001", "syntax-error"] for line in lines)
     codes = [line.split()[0] for line in lines if line.startswith("  ")]
     assert codes == sorted(codes)
+
+
+def test_the_headings_of_rules_stand_above_what_they_are_of(program: Program) -> None:
+    heading, *lines = program("rules").stdout.splitlines()
+    (row,) = [line for line in lines if line.startswith("  TL212")]
+    starts = [heading.index(word) for word in ("name", "severity", "default", "fix", "what it finds")]
+    assert [row[start:].split()[0] for start in starts[:4]] == ["save-in-step", "warning", "on", "advice"]
+    assert row[starts[4] - 1].isspace() and not row[starts[4]].isspace()
 
 
 def test_rules_as_json_have_the_fields_of_the_contract(program: Program) -> None:

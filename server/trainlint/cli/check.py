@@ -267,7 +267,7 @@ class _Run:
         for problem in outcome.problems:
             print(f"trainlint: warning: {problem}", file=sys.stderr)
         if not self.arguments.quiet:
-            for line in self._stale_lines():
+            for line in (*self._stale_lines(), *self._probe_only()):
                 print(f"trainlint: warning: {line}", file=sys.stderr)
             for warning in outcome.result.warnings:
                 print(f"trainlint: warning: {warning}", file=sys.stderr)
@@ -278,6 +278,21 @@ class _Run:
             from trainlint.cli.baselines import stale_lines
 
             yield from stale_lines(self.stale, file, self.paths)
+
+    def _probe_only(self) -> Iterator[str]:
+        """Say of rules that options select, and that no code shows, what does show them."""
+        arguments = self.arguments
+        named = [key for key in ("select", "extend-select") if key in arguments.flags]
+        if not named or arguments.evidence is not None:
+            return
+        from trainlint.cli.probe_only import probe_only
+
+        for key in named:
+            for word, rules in probe_only(arguments.overrides[key]):
+                yield (
+                    f"`--{key} {word}`: only a run shows {rules}: `trainlint probe` reports it, and `--evidence FILE` "
+                    "joins what it found"
+                )
 
     def _summarize(self, outcome: Outcome) -> None:
         arguments = self.arguments

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from trainlint.cli.arguments import VerbParser, add_text_or_json
-from trainlint.lint.finding import Applicability
 from trainlint.lint.registry import load_registry
 from trainlint.lint.rule import Rule
 
@@ -42,14 +41,14 @@ def _json(rules: Sequence[type[Rule]]) -> str:
 
 
 def _table(rules: Sequence[type[Rule]]) -> Iterator[str]:
-    """One block a family; a rule that is not in the default set is marked `off`."""
+    """One block a family, below a row of headings; a rule that is not in the default set is marked `off`."""
     width = max((len(rule.name) for rule in rules), default=0)
+    yield f"  {'code':<5}  {'name':<{width}}  {'severity':<8}  {'default':<7}  {'fix':<6}  what it finds"
+    yield ""
     for family, group in groupby(rules, key=lambda rule: rule.family):
         yield family.value
         for rule in group:
             state = "on" if rule.default else "off"
-            fix = "" if rule.fix_class is Applicability.NONE else rule.fix_class.value
-            yield (
-                f"  {rule.code}  {rule.name:<{width}}  {rule.severity.label:<7}  {state:<3}  {fix:<7}  {rule.summary()}"
-            )
+            cells = f"{rule.severity.label:<8}  {state:<7}  {rule.fix_class.label:<6}"
+            yield f"  {rule.code}  {rule.name:<{width}}  {cells}  {rule.summary()}"
         yield ""

@@ -23,6 +23,11 @@ class Applicability(StrEnum):
     NONE = "none"
     """The rule offers no fix."""
 
+    @property
+    def label(self) -> str:
+        """How people are told of it: "safe", "unsafe", "advice" or "none"."""
+        return "advice" if self is Applicability.DISPLAY else self.value
+
 
 @dataclass(frozen=True, slots=True)
 class SetArgument:
@@ -95,7 +100,8 @@ class RewriteCall:
 
 @dataclass(frozen=True, slots=True)
 class RemoveStatement:
-    """Remove the statement that holds `expression`; a block left empty gets `pass`."""
+    """Remove the statement that holds `expression`, with an `if` around it that would be left empty and only looks at
+    values; any other block left empty gets `pass`."""
 
     expression: Site
 
