@@ -39,7 +39,7 @@ demo: $(VENV)/.stamp-package ## lint an example, and show what was found and wha
 	echo; echo "examples/vision/train.py trains a classifier of images, slowly. What trainlint says about it:"; \
 	show trainlint examples/vision/train.py --output-format concise; \
 	echo; echo "One of them in full:"; \
-	show trainlint examples/vision/train.py --select sync-in-step --output-format full; \
+	show trainlint examples/vision/train.py --select print-in-step; \
 	echo; echo "What its fixes would change:"; \
 	show trainlint examples/vision/train.py --diff --unsafe-fixes
 	@echo; echo "All programs there: $(BIN)/trainlint examples/. Your own code: $(BIN)/trainlint PATH"
