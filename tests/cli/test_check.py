@@ -315,3 +315,20 @@ def test_a_path_that_is_not_there_is_told_though_the_status_is_0(program: Progra
     done = program("srcc", "--exit-zero")
     assert done.returncode == 0
     assert f"trainlint: warning: {program.folder / 'srcc'}: no such file or folder\n" in done.stderr
+
+
+ONLY_RUNS = {
+    "a code": ("TL905", "only a run shows TL905 memory-headroom: `trainlint probe` reports it"),
+    "a name": ("memory-headroom", "only a run shows TL905 memory-headroom"),
+    "a prefix": ("TL9", "only a run shows what TL901 to TL913 are about"),
+}
+
+
+@pytest.mark.parametrize("option", ["--select", "--extend-select"])
+@pytest.mark.parametrize(("pattern", "said"), ONLY_RUNS.values(), ids=ONLY_RUNS)
+def test_rules_about_runs_say_what_shows_them(option: str, pattern: str, said: str, program: Program) -> None:
+    program.write({"a.py": "x = 1\n"})
+    done = program("a.py", option, pattern)
+    assert done.returncode == 0 and f"trainlint: warning: `{option} {pattern}`: {said}" in done.stderr
+    assert "warning" not in program("a.py", option, "TL9,TL201", "--quiet").stderr
+    assert "warning" not in program("a.py", option, "TL201").stderr

@@ -261,3 +261,35 @@ def test_a_mistake_names_file_key_and_what_is_right(
         assert done.stderr.startswith(f"trainlint: error: {program.folder.resolve()}/{place}")
         assert hint in done.stderr
         assert done.stderr.count("\n") == 1
+
+
+FROM_A_FILE = """import argparse
+
+import torch
+import yaml
+from torch.utils.data import DataLoader
+from torchvision import datasets, transforms
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--config", default="config.yaml")
+with open(parser.parse_args().config) as file:
+    config = yaml.safe_load(file)
+images = datasets.MNIST("data", transform=transforms.ToTensor())
+loader = DataLoader(images, batch_size=64, num_workers=config["workers"], pin_memory=config["pin"])
+model = torch.nn.Linear(784, 10).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for batch, labels in loader:
+    model(batch.cuda().flatten(1)).mean().backward()
+    optimizer.step()
+"""
+
+
+def test_what_a_file_says_that_the_command_line_may_replace_is_of_low_confidence(program: Program) -> None:
+    """Pinning as well as workers."""
+    program.write({"train.py": FROM_A_FILE, "config.yaml": "workers: 0\npin: false\n", "pyproject.toml": ""})
+    low = json.loads(program("train.py", "--min-confidence", "low", "--output-format", "json").stdout)
+    assert [(one["code"], one["confidence"]) for one in low] == [("TL103", "low"), ("TL104", "low")]
+    assert program("train.py", "--output-format", "json").stdout == "[]\n"
+    program.write({"config.yaml": "workers: 4\npin: true\n"})
+    assert "TL103" not in program("train.py", "--min-confidence", "low").stdout
+    assert "TL104" not in program("train.py", "--min-confidence", "low").stdout

@@ -281,8 +281,8 @@ class _Text:
             part = f"it is part of {_REGIONS[context.region]}, and " if outside else ""
             under = f", under {self._guards(context)}" if context.guards else ""
             return f"{part}it {self._why(context, record.site)}{under}"
-        stands_there = question.answer is (question.name == "under")
-        if question.name in ("under", "routine") and context.guards and stands_there:
+        stands_there = question.answer is (question.name != "routine")
+        if question.name in ("under", "routine", "on_request") and context.guards and stands_there:
             return f"it stands under {self._guards(context)}"
         return fact_of(question)
 
