@@ -99,6 +99,7 @@ _FACTS: dict[str, str | tuple[str, str]] = {
     "Context.forked": ("it runs in workers that a loader forks", "it does not run in workers that a loader forks"),
     "Context.compiled": ("`torch.compile` traces it", "`torch.compile` does not trace it"),
     "Context.counter": "what counts the steps there: {answer}",
+    "Context.uncalled": ("nothing calls the function around it", "its function is called"),
     "Context.is_uncalled": ("nothing calls the function around it", "its function is called"),
     "Context.served": "how sure it is that training waits for it: {answer}",
     "Context.may_use_gpu": ("a GPU may be there to wait for", "no GPU is there to wait for"),
