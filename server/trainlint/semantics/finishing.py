@@ -1,0 +1,369 @@
+"""From what the walk of one entry point kept to the records that rules see.
+
+Only once all of an entry point has been walked is it known how often its code runs and what holds for all of it.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from trainlint.semantics import (
+    accumulation,
+    classes,
+    contexts,
+    entry_facts,
+    library,
+    naming,
+    records,
+    structures,
+    unchanged,
+)
+from trainlint.semantics.context import Context
+from trainlint.semantics.immutable import replace
+from trainlint.semantics.project import (
+    AttentionByHand,
+    BackwardPass,
+    Call,
+    Checkpoint,
+    Collective,
+    Concatenation,
+    ConfigurationSetting,
+    DeepSpeedConfiguration,
+    DoubleArithmetic,
+    DynamicShape,
+    EarlyRead,
+    ElementLoop,
+    EnvironmentSetting,
+    EvaluationForward,
+    FileLoad,
+    FrameAccess,
+    KeptGraph,
+    LoaderUse,
+    NormalizedConvolution,
+    Placement,
+    Project,
+    Report,
+    StepLoop,
+    SyncPoint,
+    Timing,
+    Tokenization,
+    Trainer,
+    Transfer,
+    Upload,
+    Wrapping,
+)
+from trainlint.semantics.state import (
+    IteratedByHand,
+    LoopRun,
+    Pending,
+    Role,
+    Run,
+    Where,
+)
+from trainlint.semantics.values import Tensor, options
+from trainlint.semantics.vocabulary import Framework, GuardKind, Known, Place, Region
+
+_DISTRIBUTES = frozenset(
+    [
+        "init_process_group",
+        "DistributedDataParallel",
+        "DDP",
+        "FullyShardedDataParallel",
+        "fully_shard",
+        "Accelerator",
+        "Fabric",
+        "deepspeed",
+    ]
+)
+_CHOOSES_DEVICE = frozenset({"set_device", "set_device_idx", "set_device_index"})
+_BATCH_NORMS = frozenset({"BatchNorm1d", "BatchNorm2d", "BatchNorm3d"})
+_OTHER_BATCH_NORMS = frozenset({"SyncBatchNorm", "convert_sync_batchnorm", "convert_syncbn_model", "FrozenBatchNorm2d"})
+_CONVOLUTIONS = frozenset({"Conv1d", "Conv2d", "Conv3d"})
+_HALF = frozenset(
+    """
+    GradScaler amp autocast bf16 bfloat16 deepspeed float16 fp16 from_pretrained half mixed_precision precision scaler
+    use_amp
+    """.split()  # noqa: SIM905
+)
+_SWITCHES = frozenset({"GradScaler", "amp", "autocast", "bf16", "fp16", "mixed_precision", "scaler", "use_amp"})
+"""Of these, what does nothing while it is switched off."""
+_TF32 = frozenset({"allow_tf32", "fp32_precision", "set_float32_matmul_precision"})
+_STARTS_PROCESSES = frozenset(
+    """
+    Popen Process ProcessPoolExecutor check_call check_output execv execve execvp notebook_launcher spawn
+    start_processes subprocess system
+    """.split()  # noqa: SIM905
+)
+_DOUBLE = frozenset({"double", "float64", "set_default_dtype"})
+_TEXTS = frozenset({"text", "operand"})
+"""Fields that hold lowered code until a record is made of them, since most never are."""
+
+
+def _on_cpu(value: Any) -> Any:
+    """A field of a record in a set-up that the configuration says has no accelerator."""
+    if isinstance(value, Tensor) and value.place is Place.DEVICE:
+        return replace(value, place=Place.HOST)
+    return Place.HOST if value is Place.DEVICE else value
+
+
+class Finisher:
+    """Turns what one run kept into records with contexts."""
+
+    def __init__(self, run: Run, project: Project) -> None:
+        self.run = run
+        self.project = project
+        self._contexts: dict[int, tuple[Where, Context]] = {}
+        self.lists: dict[type, list[Any]] = {
+            Call: project.calls,
+            SyncPoint: project.syncs,
+            Report: project.reports,
+            Transfer: project.transfers,
+            EarlyRead: project.early_reads,
+            Timing: project.timings,
+            Upload: project.uploads,
+            Tokenization: project.tokenizations,
+            FrameAccess: project.frame_accesses,
+            Trainer: project.trainers,
+            KeptGraph: project.kept_graphs,
+            DynamicShape: project.dynamic_shapes,
+            ElementLoop: project.element_loops,
+            DoubleArithmetic: project.double_arithmetic,
+            Collective: project.collectives,
+            Concatenation: project.concatenations,
+            NormalizedConvolution: project.normalized_convolutions,
+            AttentionByHand: project.attentions,
+            Wrapping: project.wrappings,
+            Placement: project.placements,
+            BackwardPass: project.backward_passes,
+            FileLoad: project.file_loads,
+            EvaluationForward: project.evaluations,
+            Checkpoint: project.checkpoints,
+            EnvironmentSetting: project.environment,
+            ConfigurationSetting: project.settings,
+            DeepSpeedConfiguration: project.deepspeed,
+        }
+
+    def finish(self) -> None:
+        self._settle_entry()
+        self.project.entries.append(self.run.entry)
+        structures.note_structures(self.run)
+        self._leave_out_measured_loops()
+        made = [record for record in map(self._make, list(self.run.pending.values())) if record is not None]
+        made = [self._completed(record, made) for record in made]
+        for record in made:
+            self.lists[type(record)].append(record)
+            if isinstance(record, Transfer) and record.value.loader is not None:
+                record.value.loader.transfers.append(record)
+        self._finish_loaders()
+        self._finish_loops()
+
+    def _leave_out_measured_loops(self) -> None:
+        """A loop that runs backward passes and updates nothing, in a function named for evaluation or measurement, is
+        no step loop: `def benchmark(…)`."""
+        for loop in self.run.loops.values():
+            if loop.runs_step and not loop.updates and naming.evaluates(loop.site.symbol.rpartition(".")[2]):
+                loop.runs_step = loop.trains = False
+
+    def _settle_entry(self) -> None:
+        entry = self.run.entry
+        options = self.run.options
+        if options.device in ("cuda", "cpu"):
+            entry.cuda = Known.YES if options.device == "cuda" else Known.NO
+        entry.never_on_gpu = (
+            options.device == "cpu"
+            or entry.stays_on_cpu
+            or (
+                entry.cuda is not Known.YES
+                and entry.framework is Framework.PYTORCH
+                and self.run.training_places == {Place.HOST}
+            )
+        )
+        entry.normalizes_batches = self._normalizes_batches()
+        entry.names_convolutions = not self.run.mentions.isdisjoint(_CONVOLUTIONS)
+        entry.names_half = entry.autocast or not self.run.mentions.isdisjoint(_HALF)
+        entry.names_only_switches = self.run.mentions & _HALF <= _SWITCHES
+        entry.starts_processes = not self.run.mentions.isdisjoint(_STARTS_PROCESSES)
+        entry.names_tf32 = not self.run.mentions.isdisjoint(_TF32)
+        entry.names_double = not self.run.mentions.isdisjoint(_DOUBLE)
+        entry.chooses_device = entry.chooses_device or not self.run.mentions.isdisjoint(_CHOOSES_DEVICE)
+        if options.distributed in ("true", "false"):
+            entry.distributed = Known.YES if options.distributed == "true" else Known.NO
+        elif (
+            entry.distributed is Known.UNKNOWN
+            and not self.run.mentions & _DISTRIBUTES
+            and entry.framework is Framework.PYTORCH
+        ):
+            entry.distributed = Known.NO
+
+    def _normalizes_batches(self) -> bool:
+        run = self.run
+        if not run.entry.trains or run.mentions & _OTHER_BATCH_NORMS:
+            return False
+        if any(name.rpartition(".")[2] in _BATCH_NORMS for name in run.started_from_nothing):
+            return True
+        if not run.mentions & _BATCH_NORMS:
+            return False
+        made = {instance.cls for instance in run.instances.values() if classes.is_module_class(instance.cls)}
+        for cls in {cls for one in made for cls in classes.lineage(one)}:
+            for path, index in run.interest.functions_named_by((cls.module.path, cls.define.name)):
+                # what they name decides, so the answer depends on their bodies
+                run.read.add((path, index))
+                if run.facts[path].functions[index].mentions & _BATCH_NORMS:
+                    return True
+        return False
+
+    def _make(self, pending: Pending) -> Any:
+        make, fields, where = pending
+        fields = {
+            name: self.run.nodes.text(value) if name in _TEXTS and not isinstance(value, str) else value
+            for name, value in fields.items()
+        }
+        if self.run.options.device == "cpu":
+            fields = {name: _on_cpu(value) for name, value in fields.items()}
+        context = self._context(where)
+        if make is records.kept_graph:
+            fields["backpropagated"] = fields["backpropagated"] or self._goes_on_elsewhere(fields)
+            index = contexts.step_index(where)
+            if index is None and where.root.role is Role.STEP:
+                index = unchanged.FRAMEWORK_LOOP
+            if index is None and context.region is Region.EVALUATION:
+                loops = where.loops
+                loss = fields["is_loss"]
+                index = next(
+                    (
+                        i
+                        for i in range(len(loops) - 1, -1, -1)
+                        # a loop that is not over data may as well go over the layers of one forward
+                        if loops[i].over_data or (loops[i].in_evaluation and loss)
+                    ),
+                    None,
+                )
+            return make(context=context, step_index=index, **fields)
+        if make is records.transfer:
+            index = contexts.step_index(where)
+            if index is None and where.root.role in (Role.STEP, Role.FORWARD):
+                index = unchanged.FRAMEWORK_LOOP
+            return make(context=context, step_index=index, **fields)
+        if make in (records.checkpoint, records.loader_use, records.concatenation):
+            return make(context=context, where=where, **fields)
+        return make(context=context, **fields)
+
+    def _goes_on_elsewhere(self, fields: dict[str, Any]) -> bool:
+        """Whether a function other than the one that puts a tensor into an attribute may run a backward pass from
+        there, as the update after an episode does from the log probabilities of its actions.
+
+        Of what is called a loss that is assumed where the other function runs a backward pass itself.
+        """
+        name = fields["target"].rpartition(".")[2]
+        if name == fields["target"]:
+            return False
+        for module in self.run.modules.values():
+            module.whole = True
+            for index, function in enumerate(module.facts.functions):
+                if (module.path, index) == fields["function"] or function.qualname.endswith("__init__"):
+                    continue
+                goes_back = not fields["is_loss"] or "backward" in function.mentions
+                if goes_back and name in module.facts.words(index):
+                    return True
+        return False
+
+    def _context(self, where: Where) -> Context:
+        """The context of what ran under these circumstances; many records share them."""
+        known = self._contexts.get(id(where))
+        if known is None:
+            known = self._contexts[id(where)] = where, contexts.context_of(where, self.run.entry, self.run.nodes)
+        return known[1]
+
+    @cached_property
+    def bias_needed(self) -> bool:
+        """Whether code uses biases of layers without asking whether they have one."""
+        return structures.code_uses_biases(self.run)
+
+    def _completed(self, record: Any, made: list[Any]) -> Any:
+        """Fields that only the whole entry point tells."""
+        entry = self.run.entry
+        if isinstance(record, Checkpoint):
+            # a model that starts from nothing or from a saved one may go on from what an earlier run has saved
+            either = bool(self.run.started_from_saved & self.run.started_from_nothing)
+            resumed = Known.YES if entry.resumes else Known.UNKNOWN if either else Known.NO
+            elsewhere = "optimizer" in self.run.saved_kinds
+            missing = tuple(kind for kind in ("optimizer",) if kind not in self.run.saved_kinds)
+            return replace(record, resumed=resumed, optimizer_saved_elsewhere=elsewhere, missing=missing)
+        if isinstance(record, NormalizedConvolution) and record.bias is Known.YES:
+            return replace(record, bias_needed=self.bias_needed)
+        if isinstance(record, FileLoad):
+            return replace(record, restores_optimizer=entry_facts.place_key(record.site) in self.run.optimizer_files)
+        if isinstance(record, Wrapping):
+            other = next(
+                (
+                    item.library
+                    for item in made
+                    if isinstance(item, Wrapping)
+                    and item is not record
+                    and item.library != record.library
+                    and item.library not in library.DATA_PARALLEL
+                ),
+                "",
+            )
+            used = self.run.wrapped_models.get(record.site)
+            with_gradients = used is not None and used.with_gradients
+            evaluated = record.for_evaluation or (used is not None and used.called)
+            trains = entry.trains and (with_gradients or not evaluated)
+            return replace(record, trains=trains, other_branch=other)
+        return record
+
+    def _finish_loaders(self) -> None:
+        run = self.run
+        for loader in run.loaders.values():
+            loader.changes_between_epochs = any(
+                id(option) in run.changed_datasets for option in options(loader.dataset)
+            )
+            loader.context = self._context(run.loader_where[id(loader)])
+            self.project.loaders.append(loader)
+        for sampler in run.samplers.values():
+            sampler.context = self._context(run.sampler_where[id(sampler)])
+            sampler.sets_epoch = sampler.sets_epoch or run.entry.sets_epoch
+            self.project.samplers.append(sampler)
+        for loader, trains in run.framework_loaders:
+            region = Region.TRAINING if trains else Region.EVALUATION
+            loader.uses.append(LoaderUse(loader.site, region, trains, loader.context))
+        for iterated in run.hand_iterated:
+            self._use_by_hand(iterated)
+
+    def _use_by_hand(self, iterated: IteratedByHand) -> None:
+        loader, where = iterated.loader, iterated.where
+        context = self._context(where)
+        if any(use.region is Region.TRAINING for use in loader.uses):
+            return
+        evaluation = context.region is Region.EVALUATION or (
+            naming.EVALUATION.search(loader.name.rpartition(".")[2]) and "train" not in loader.name
+        )
+        region = Region.EVALUATION if evaluation or not self.run.entry.trains else Region.TRAINING
+        rare = any(guard.kind is GuardKind.EXCEPTIONAL for guard in where.guards)
+        restarts = iterated.again or (any(loop.holds_steps for loop in where.loops) and not rare)
+        loader.uses.append(LoaderUse(loader.site, region, restarts, context))
+
+    def _finish_loops(self) -> None:
+        for loop in self.run.loops.values():
+            accumulation.fold_micro_batches(loop)
+        for loop in self.run.loops.values():
+            if loop.runs_step and loop.where is not None and (loop.backwards or loop.updates):
+                self.project.step_loops.append(self._step_loop(loop))
+
+    def _step_loop(self, loop: LoopRun) -> StepLoop:
+        assert loop.where is not None
+        accumulates = accumulation.accumulates(loop)
+        return StepLoop(
+            site=loop.site,
+            context=self._context(replace(loop.where, loops=(*loop.where.loops, loop))),
+            backwards=list(loop.backwards),
+            steps=list(loop.updates),
+            accumulates=accumulates,
+            accumulation_site=accumulation.first_of_several(loop) if accumulates else None,
+            disables_sync=loop.no_sync or self.run.entry.disables_sync,
+            model_wrapped=loop.wrapper or self.run.wrapper,
+            managers=loop.where.managers,
+            ends_early=loop.ends_early,
+            turns=loop.turns,
+        )
