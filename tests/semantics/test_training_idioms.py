@@ -1042,3 +1042,35 @@ loader = DataLoader(torch.randn(64, 8), batch_size=8)
     project = analyze({"train.py": head + loop})
     assert not [sync.text for sync in project.syncs if sync.on_device and sync.context.may_use_gpu]
     assert project.loaders[0].feeds_cuda is not Known.YES
+
+
+WRAPPED = {
+    "a model": "scorer = AutoModel.from_pretrained(NAME)",
+    "a wrapped one": "scorer = FullyShardedDataParallel(AutoModel.from_pretrained(NAME))",
+    "one that is handed to DeepSpeed": "scorer, *_ = deepspeed.initialize(model=AutoModel.from_pretrained(NAME))",
+}
+
+
+@pytest.mark.parametrize("making", WRAPPED.values(), ids=WRAPPED.keys())
+def test_what_is_no_module_is_no_model_however_a_module_would_be_wrapped(making: str) -> None:
+    text = f"""
+import deepspeed
+import torch
+from torch.distributed.fsdp import FullyShardedDataParallel
+from torch.utils.data import DataLoader
+from transformers import AutoModel
+
+from scores import NAME, plainly
+
+scorer = plainly
+if NAME is not None:
+    {making}
+
+for inputs in DataLoader(torch.load("held_out.pt")):
+    if isinstance(scorer, torch.nn.Module):
+        with torch.no_grad():
+            scores = scorer(inputs.cuda())
+    else:
+        scores = scorer(inputs=inputs)
+"""
+    assert analyze({"evaluate.py": text}).evaluations == []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainlint.semantics import classes, code, expressions, object_types
+from trainlint.semantics import classes, code, expressions, library, object_types
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.state import Frame
 from trainlint.semantics.values import (
@@ -140,8 +140,11 @@ def _no_model(value: Value) -> Value | None:
 
 
 def _may_be_model(value: Value) -> bool:
-    model = isinstance(value, Object) and value.type == object_types.MODEL
+    model = isinstance(value, Object) and (value.type in _MODEL_TYPES or value.type in library.WRAPPERS)
     return model or classes.is_module(value) or (isinstance(value, Tensor) and value.container)
+
+
+_MODEL_TYPES = frozenset({object_types.MODEL, object_types.DEEPSPEED_ENGINE})
 
 
 def _no_tensor(value: Value) -> Value | None:
