@@ -7,7 +7,7 @@ from marked_programs import check, entry, program, table
 
 from trainlint.lint.analyze import analyze
 from trainlint.semantics.project import Project, TokenizerWork
-from trainlint.semantics.vocabulary import GradMode, Known, Region
+from trainlint.semantics.vocabulary import Confidence, GradMode, Known, Region
 
 PROGRAMS: dict[str, dict[str, str]] = {
     "a GAN with two optimizers": {
@@ -618,6 +618,25 @@ def test_the_work_of_a_tokenizer_of_the_project_is_a_part_of_its_call() -> None:
     whole = {(item.site.path.name, item.text) for item in project.tokenizations if not item.part_of_another}
     assert whole == {("data.py", "self.tokenizer(self.texts[index])"), ("data.py", "self.other(self.texts[index])")}
     assert any(item.part_of_another for item in project.tokenizations)
+
+
+@pytest.mark.parametrize(
+    ("file", "sure"), [("texts.py", True), ("convert_texts.py", False), ("texts_to_mds.py", False)]
+)
+def test_what_a_file_that_converts_data_does_for_each_item_is_done_once(file: str, sure: bool) -> None:
+    text = """
+from torch.utils.data import IterableDataset
+
+class Texts(IterableDataset):
+    def __init__(self, paths, tokenizer):
+        self.paths, self.tokenizer = paths, tokenizer
+
+    def __iter__(self):
+        for path in self.paths:
+            yield self.tokenizer(open(path).read())
+"""
+    (found,) = analyze({file: text}).tokenizations
+    assert found.certainty is (Confidence.MEDIUM if sure else Confidence.LOW)
 
 
 def test_mapping_a_dataset_once_is_no_work_per_sample() -> None:

@@ -5,12 +5,18 @@ Kept apart from the records themselves so that a run that finds all answers in t
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from trainlint.semantics.duties import TAKEN_CARE_OF, Duty
 from trainlint.semantics.immutable import immutable
 from trainlint.semantics.vocabulary import Confidence, Framework, Frequency, GradMode, GuardKind, Known, Region
+
+_CONVERTS = re.compile(
+    r"(^|[._])(convert|data_?prep|pre_?tokenize|prepare_data|to_(mds|arrow|tfrecords?|parquet))(?![a-z])"
+)
+"""In names of files: what makes data for training once, ahead of it."""
 
 
 @immutable
@@ -195,10 +201,12 @@ class Context:
     @property
     def served(self) -> Confidence:
         """How sure it is that training waits for what this code makes of a dataset: a dataset that nothing in sight
-        uses is there for some training; one that a program uses without training is not."""
+        uses is there for some training; one that a program uses without training, or that stands in a file that
+        converts data, is not."""
         if self.entry.trains:
             return Confidence.HIGH
-        return Confidence.MEDIUM if self.uncalled else Confidence.LOW
+        unused = self.uncalled and _CONVERTS.search(self.path[0]) is None
+        return Confidence.MEDIUM if unused else Confidence.LOW
 
     @property
     def hot(self) -> bool:

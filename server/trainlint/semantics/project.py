@@ -572,8 +572,7 @@ class Tokenization:
     def certainty(self) -> Confidence:
         """How sure it is that this is a tokenizer, and that training has to wait for it."""
         if not self.context.entry.trains:
-            # a dataset that nothing in sight uses is there for some training; one that a program uses is not
-            return Confidence.MEDIUM if self.context.uncalled else Confidence.LOW
+            return self.context.served
         return Confidence.MEDIUM if self.library in ("unknown", "bpe") else Confidence.HIGH
 
     @property
