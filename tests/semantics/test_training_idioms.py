@@ -1001,19 +1001,25 @@ def test_a_script_that_trains_and_tests_is_no_file_of_unit_tests() -> None:
     assert analyze({"train_and_test.py": text}).reports
 
 
-LOADERS_OF_TESTS = {"a file of unit tests": ("test_training.py", 0), "a script": ("training.py", 1)}
+LOADERS_OF_TESTS = {
+    "a file of unit tests": ("test_training.py", "test_training", 0),
+    "a script": ("training.py", "test_training", 1),
+    "a script among tests that is one of them": ("tests/scripts/test_training.py", "main", 0),
+    "a script among tests that is none of them": ("tests/scripts/training.py", "main", 1),
+    "a script that is called a test": ("scripts/test_training.py", "main", 1),
+}
 
 
-@pytest.mark.parametrize(("file", "count"), LOADERS_OF_TESTS.values(), ids=LOADERS_OF_TESTS.keys())
-def test_what_unit_tests_train_on_is_no_training_loader(file: str, count: int) -> None:
-    text = """
+@pytest.mark.parametrize(("file", "name", "count"), LOADERS_OF_TESTS.values(), ids=LOADERS_OF_TESTS.keys())
+def test_what_unit_tests_train_on_is_no_training_loader(file: str, name: str, count: int) -> None:
+    text = f"""
 import torch
 from torch.utils.data import DataLoader
 
 def make_loader():
     return DataLoader(torch.load("data.pt"), batch_size=16)
 
-def test_training():
+def {name}():
     model = torch.nn.Linear(8, 1).cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for inputs in make_loader():
@@ -1021,7 +1027,7 @@ def test_training():
         optimizer.step()
 
 if __name__ == "__main__":
-    test_training()
+    {name}()
 """
     assert len([loader for loader in analyze({file: text}).loaders if loader.trains]) == count
 

@@ -508,16 +508,22 @@ def _is_of_unit_tests(module: ModuleState, name: str) -> bool:
 
 
 def _holds_unit_tests(module: ModuleState) -> bool:
-    """Whether a file is one of unit tests, by its name and by what it imports or defines: functions in a file named in
-    pytest's way, methods of test cases in any file named after tests."""
+    """Whether a file is one of unit tests, by its name and by where it lies or what it imports or defines: functions in
+    a file named in pytest's way, methods of test cases in any file named after tests."""
     if not _is_named_after_tests(module):
         return False
-    if _imports_unit_tests(module):
+    alone = module.path.stem.startswith("test_")
+    among_tests = alone and not _FOLDERS_OF_TESTS.isdisjoint(module.path.parts[-_NEAR:-1])
+    if among_tests or _imports_unit_tests(module):
         return True
     module.whole = True
-    alone = module.path.stem.startswith("test_")
     parts = [function.qualname.rpartition(".") for function in module.facts.functions]
     return any(name.startswith("test_") and (alone or owner) for owner, _, name in parts)
+
+
+_FOLDERS_OF_TESTS = frozenset({"test", "test_utils", "testing", "tests", "unit_tests", "unittests"})
+_NEAR = 5
+"""How many of the last parts of a path are looked at for such a folder, the file's name included."""
 
 
 def _is_named_after_tests(module: ModuleState) -> bool:
