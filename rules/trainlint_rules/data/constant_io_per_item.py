@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from trainlint.fixes.recipe import Applicability, Fix
@@ -11,11 +10,8 @@ from trainlint.probe.judges import judge_stacks
 from trainlint.probe.verdict import Verdict
 from trainlint.semantics.library import FILE_READERS
 from trainlint.semantics.project import Call, Project
-from trainlint.semantics.values import Const
 from trainlint.semantics.vocabulary import Region
 
-_WRITING = re.compile(r"[wax+]")
-"""Modes of `open` that do not only read."""
 _KEPT_OPEN = frozenset(
     {"h5py.File", "lmdb.open", "sqlite3.connect", "zipfile.ZipFile", "tarfile.open", "open", "pathlib.Path.open"}
 )
@@ -449,7 +445,8 @@ class ConstantIoPerItem(Rule):
     def check(self, project: Project) -> Iterator[Finding]:
         for call in project.calls:
             reads = FILE_READERS.match(call.name) and call.same_each_time and call.context.for_each_item
-            if reads and _names_a_file(call) and not _writes(call) and not _is_mapped(call):
+            writes = call.name in _KEPT_OPEN and call.may_write
+            if reads and _names_a_file(call) and not writes and not call.maps_memory:
                 per = "batch" if call.context.region is Region.COLLATE else "sample"
                 does = "opens" if call.name in _KEPT_OPEN else "reads"
                 yield self.finding(
@@ -471,17 +468,3 @@ class ConstantIoPerItem(Rule):
 def _names_a_file(call: Call) -> bool:
     of_a_path = call.name.startswith("pathlib.Path.")
     return of_a_path or bool(call.arguments.positional or call.arguments.named)
-
-
-def _writes(call: Call) -> bool:
-    """Whether a file is opened to be written, or maybe to be."""
-    if call.name not in _KEPT_OPEN:
-        return False
-    given = call.arguments.positional
-    position = 0 if call.name == "pathlib.Path.open" else 1
-    mode = call.arguments.named.get("mode", given[position] if len(given) > position else Const("r"))
-    return not isinstance(mode, Const) or not isinstance(mode.value, str) or bool(_WRITING.search(mode.value))
-
-
-def _is_mapped(call: Call) -> bool:
-    return call.name == "numpy.load" and not call.arguments.absent("mmap_mode")

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from trainlint.fixes.recipe import Applicability, Fix
@@ -9,8 +8,7 @@ from trainlint.lint.rule import Rule, invalid, quote, valid
 from trainlint.probe.evidence import Evidence
 from trainlint.probe.judges import judge_stacks
 from trainlint.probe.verdict import Verdict
-from trainlint.semantics.project import Call, Project
-from trainlint.semantics.values import Const
+from trainlint.semantics.project import Project
 from trainlint.semantics.vocabulary import Confidence, Region
 
 ONE_SAMPLE = frozenset(
@@ -29,9 +27,6 @@ ONE_SAMPLE = frozenset(
     }
 )
 """What reads a file that usually holds a single sample; containers and volumes are read by others."""
-
-_WRITING = re.compile(r"[wax+]")
-"""Modes of `open` that do not only read."""
 
 
 class SmallFilesPerItem(Rule):
@@ -424,7 +419,8 @@ class SmallFilesPerItem(Rule):
     def check(self, project: Project) -> Iterator[Finding]:
         for call in project.calls_of(*ONE_SAMPLE):
             makes_an_item = call.context.region is Region.DATA and call.context.for_each_item and call.context.routine
-            if makes_an_item and call.varies_by_item and not _writes(call) and not _is_mapped(call):
+            writes = call.name == "open" and call.may_write
+            if makes_an_item and call.varies_by_item and not writes and not call.maps_memory:
                 yield self.finding(
                     call,
                     f"{quote(call.text)} opens a file of its own for every sample",
@@ -437,16 +433,3 @@ class SmallFilesPerItem(Rule):
 
     def judge(self, finding: Finding, evidence: Evidence) -> Verdict:
         return judge_stacks(evidence, finding.site)
-
-
-def _writes(call: Call) -> bool:
-    """Whether a file is opened to be written, or maybe to be."""
-    if call.name != "open":
-        return False
-    given = call.arguments.positional
-    mode = call.arguments.named.get("mode", given[1] if len(given) > 1 else Const("r"))
-    return not isinstance(mode, Const) or not isinstance(mode.value, str) or bool(_WRITING.search(mode.value))
-
-
-def _is_mapped(call: Call) -> bool:
-    return call.name == "numpy.load" and not call.arguments.absent("mmap_mode")

@@ -22,7 +22,7 @@ from trainlint.lint.extraction import Extraction
 from trainlint.lint.failures import guarded
 from trainlint.lint.finding import CANNOT_LINT, Finding, Severity
 from trainlint.lint.projects import ProjectFiles
-from trainlint.lint.questions import Asked, Reason, listen, looked_for, reasons, records_at
+from trainlint.lint.questions import Asked, Reason, RecordHere, Sought, listen, looked_for, reasons, records_at
 from trainlint.lint.reporting import strongest
 from trainlint.lint.result import Reported
 from trainlint.lint.rule import FileRule, Rule, RuntimeRule
@@ -74,6 +74,13 @@ class Dropped:
     """Whether its confidence is less than what is asked for."""
 
 
+class Unshown(NamedTuple):
+    """What a check would report but for one of its options."""
+
+    reported: Reported
+    reason: str
+
+
 @dataclass(slots=True)
 class Explanation:
     """All that is known about a row and the rules in question."""
@@ -88,17 +95,17 @@ class Explanation:
     """What a check reports at the row."""
     all_reported: tuple[Reported, ...] = ()
     """What it reports in the whole file: a baseline counts equal ones."""
-    left_out: list[tuple[Reported, str]] = field(default_factory=list)
-    """What a check would report at the row but for its options, each with the reason."""
+    left_out: list[Unshown] = field(default_factory=list)
+    """What a check would report at the row but for its options."""
     instead: tuple[Reported, ...] = ()
     """What keeps the whole file from being linted, wherever it is reported."""
     dropped: list[Dropped] = field(default_factory=list)
-    records: list[tuple[str, Any]] = field(default_factory=list)
-    """What stands at the row, each with the list of the project that holds it."""
+    records: list[RecordHere] = field(default_factory=list)
+    """What stands at the row."""
     reasons: list[Reason] = field(default_factory=list)
     """Why the rule passes over it, where no finding comes of it."""
-    looked_for: list[tuple[str, str]] = field(default_factory=list)
-    """What the rule looks through, as `questions.looked_for` tells."""
+    looked_for: list[Sought] = field(default_factory=list)
+    """What the rule looks through."""
     step_loops: list[StepLoop] = field(default_factory=list)
     """The step loops in whose bodies the row is, those around others before them."""
     is_linked: bool = False
@@ -121,7 +128,7 @@ class Explanation:
 
     def leave_out(self, findings: Collection[Reported], reason: str) -> None:
         """Take findings that are reported at the row as left out."""
-        self.left_out += [(one, reason) for one in findings]
+        self.left_out += [Unshown(one, reason) for one in findings]
         self.reported = tuple(one for one in self.reported if one not in findings)
 
     @property
@@ -333,10 +340,10 @@ class _Looking(EntryRuns):
         self.reached: set[FunctionKey] = set()
         self.here: list[Finding] = []
         """What the rules find at the row."""
-        self.records: list[tuple[str, Any]] = []
+        self.records: list[RecordHere] = []
         self.reasons: dict[object, Reason] = {}
         """Why the rule in question passes over them; once for entry points of which it is told the same."""
-        self.looked_for: set[tuple[str, str]] = set()
+        self.looked_for: set[Sought] = set()
         self.step_loops: list[StepLoop] = []
         """Those in the file."""
         self.entries: list[Entry] = []

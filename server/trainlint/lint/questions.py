@@ -46,6 +46,23 @@ class Question(NamedTuple):
     answer: object
 
 
+class RecordHere(NamedTuple):
+    """A record that stands at the place that is asked about."""
+
+    kind: str
+    """Name of the list of the project that holds it."""
+    record: Any
+
+
+class Sought(NamedTuple):
+    """What a rule looks through."""
+
+    kind: str
+    """Name of a list of the project."""
+    name: str = ""
+    """What it looks for there; empty where it goes by other things."""
+
+
 class Asked(NamedTuple):
     """What a rule asked about one record, in order."""
 
@@ -221,24 +238,23 @@ def _other_answers(answer: object) -> Iterator[object]:
             yield None
 
 
-def looked_for(rule: Rule, project: Project) -> frozenset[tuple[str, str]]:
-    """The lists of a project that a rule looks through, each with the name of what it looks for there; without one
-    where it goes by other things."""
-    found: set[tuple[str, str]] = set()
+def looked_for(rule: Rule, project: Project) -> frozenset[Sought]:
+    """What a rule looks through in a project."""
+    found: set[Sought] = set()
     silent = [False]
 
     class Watched(Project):
         def __getattribute__(self, name: str) -> Any:
             if name in RECORD_LISTS and not silent[0]:
-                found.add((name, ""))
+                found.add(Sought(name))
             return super().__getattribute__(name)
 
         def calls_of(self, *names: str) -> Iterator[Call]:
-            found.update(("calls", name) for name in names)
+            found.update(Sought("calls", name) for name in names)
             return iter(self._quietly(super().calls_of, names))
 
         def uses_of(self, *names: str) -> Iterator[NameUse]:
-            found.update(("name_uses", name) for name in names)
+            found.update(Sought("name_uses", name) for name in names)
             return iter(self._quietly(super().uses_of, names))
 
         def _quietly(self, ask: Callable[..., Iterable[Any]], names: tuple[str, ...]) -> list[Any]:
@@ -259,12 +275,12 @@ def looked_for(rule: Rule, project: Project) -> frozenset[tuple[str, str]]:
     return frozenset(found)
 
 
-def records_at(project: Project, stands_here: Callable[[Site], bool]) -> Iterator[tuple[str, Any]]:
-    """The records that stand at a place, each with the name of the list of the project that holds it."""
+def records_at(project: Project, stands_here: Callable[[Site], bool]) -> Iterator[RecordHere]:
+    """The records that stand at a place."""
     for name in RECORD_LISTS:
         for record in getattr(project, name):
             if stands_here(record.site):
-                yield name, record
+                yield RecordHere(name, record)
 
 
 @contextmanager

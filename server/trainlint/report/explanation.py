@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from trainlint.lint.explaining import Dropped, Explanation
-from trainlint.lint.questions import Question, Reason
+from trainlint.lint.questions import Question, Reason, RecordHere
 from trainlint.lint.result import Reported
 from trainlint.lint.rule import FileRule, Rule, RuntimeRule
 from trainlint.report.concise import plain_line
@@ -229,8 +229,8 @@ class _Text:
 
     def _looked_for(self) -> str:
         """What the rule is about, to end a sentence."""
-        wanted = sorted(self.explanation.looked_for, key=lambda one: (bool(one[1]), one))
-        each = [f"{KINDS[kind]} {name}".rstrip() for kind, name in wanted]
+        wanted = sorted(self.explanation.looked_for, key=lambda sought: (bool(sought.name), sought))
+        each = [f"{KINDS[sought.kind]} {sought.name}".rstrip() for sought in wanted]
         # What a rule asks for by name it asks of calls in general as well.
         named = [text for text in dict.fromkeys(each) if not text.endswith((" of", ":"))]
         told = ", ".join(named[:_MOST_KINDS]) + (", …" if len(named) > _MOST_KINDS else "")
@@ -295,9 +295,9 @@ class _Text:
 
     def _standing(self) -> Iterator[str]:
         """What stands at the row, and what is known of it; what several ways lead to, once a way."""
-        by_text: dict[str, list[tuple[str, Any]]] = {}
-        for kind, record in self.explanation.records:
-            by_text.setdefault(self._name(record), []).append((kind, record))
+        by_text: dict[str, list[RecordHere]] = {}
+        for standing in self.explanation.records:
+            by_text.setdefault(self._name(standing.record), []).append(standing)
         for text, records in by_text.items():
             kinds = dict.fromkeys(_kind(*one) for one in self._most_telling(records))
             yield f"  {text}: {', '.join(kinds)}"
@@ -310,9 +310,9 @@ class _Text:
         for entry in {entry.path: entry for entry in self.explanation.entries}.values():
             yield f"  {self._entry(entry)}"
 
-    def _most_telling(self, records: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    def _most_telling(self, records: list[RecordHere]) -> list[RecordHere]:
         """Records without the plain calls and mentions, where they are something else besides."""
-        return [one for one in records if one[0] not in ("calls", "name_uses")] or records
+        return [one for one in records if one.kind not in ("calls", "name_uses")] or records
 
     def _around(self) -> Iterator[str]:
         """The step loops around a row in which nothing stands that the model has a record of."""

@@ -208,6 +208,8 @@ _FACTS: dict[str, str | tuple[str, str]] = {
     ),
     "Call.one_of_several": ("it may be a call of something else too", "it is a call of this alone"),
     "Call.numpy": "the name of numpy there is {answer}",
+    "Call.may_write": ("it may be opened to be written", "it is opened to be read"),
+    "Call.maps_memory": ("it is a memory map", "it is no memory map"),
     "Call.joins_all_ranks": ("every rank has to call it", "it does not wait for every rank"),
     "SyncPoint.kind": "it is a {answer} of a tensor's value",
     "SyncPoint.on_device": ("the tensor is on the GPU", "the tensor is not known to be on the GPU"),

@@ -105,6 +105,10 @@ class Arguments:
         return isinstance(self.named[name], Unknown | Option | Host)
 
 
+_WRITING = frozenset("wax+")
+"""Letters of a mode by which a file is not only read."""
+
+
 @immutable
 class Call:
     """A reached call of something that the library knowledge names: `torch.cuda.synchronize`, `Tensor.item`, `print`.
@@ -131,6 +135,20 @@ class Call:
     """Likewise, whether what it is passed follows from which item is asked for, and its result is not kept."""
     numpy: str = ""
     """What numpy is called where the call stands; empty where it has neither of its usual names."""
+
+    @property
+    def may_write(self) -> bool:
+        """Of what opens a file or a store: whether it is to be written, or maybe."""
+        given = self.arguments.positional
+        position = 0 if self.name == "pathlib.Path.open" else 1
+        mode = self.arguments.named.get("mode", given[position] if len(given) > position else Const("r"))
+        text = mode.value if isinstance(mode, Const) else None
+        return not isinstance(text, str) or not _WRITING.isdisjoint(text)
+
+    @property
+    def maps_memory(self) -> bool:
+        """Whether it reads an array of numpy's as a memory map, of which only what is asked for is read."""
+        return self.name == "numpy.load" and not self.arguments.absent("mmap_mode")
 
     @property
     def joins_all_ranks(self) -> bool:
