@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trainlint.semantics import (
     assignment,
+    attributes,
     calls,
     code,
     command_line,
@@ -220,7 +221,7 @@ def _getattr(frame: Frame, given: Given, node: code.Call | None) -> Value:
         and isinstance(given.positional[1], Const)
         and isinstance(given.positional[1].value, str)
     ):
-        return expressions.attribute(frame, given.positional[0], given.positional[1].value)
+        return attributes.read(frame, given.positional[0], given.positional[1].value)
     return UNKNOWN
 
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from trainlint.semantics import (
     assignment,
+    attributes,
     calls,
     classes,
     clocks,
     code,
     entry_facts,
-    expressions,
     functions,
     iteration,
     library,
@@ -339,7 +339,7 @@ def wrapper_method(frame: Frame, receiver: Object, name: str, given: Given, node
     if name == "generate" and isinstance(receiver.fact, WrappedModel):
         receiver.fact.called = True
     if receiver.inner is not None and not isinstance(receiver.inner, Unknown):
-        callee = expressions.method(frame, receiver.inner, name)
+        callee = attributes.method(frame, receiver.inner, name)
         return calls.call(frame, callee, given, node)
     return _module_protocol(frame, receiver, receiver.place, name, given, node)
 
