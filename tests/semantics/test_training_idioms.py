@@ -639,14 +639,23 @@ class Texts(IterableDataset):
     assert found.certainty is (Confidence.MEDIUM if sure else Confidence.LOW)
 
 
-def test_mapping_a_dataset_once_is_no_work_per_sample() -> None:
-    making = """
+MAPPED = {
+    "a function": "encode",
+    "a lambda": 'lambda rows: tokenizer(rows["text"], truncation=True)',
+    "a lambda by name": 'function=lambda rows: tokenizer(rows["text"], truncation=True)',
+}
+
+
+@pytest.mark.parametrize("function", MAPPED.values(), ids=MAPPED)
+def test_mapping_a_dataset_once_is_no_work_per_sample(function: str) -> None:
+    making = f"""
 def encode(rows):
     return tokenizer(rows["text"], truncation=True)
-data = load_dataset("imdb")["train"].map(encode, batched=True)
+data = load_dataset("imdb")["train"].map({function}, batched=True)
 loader = DataLoader(data, batch_size=8, collate_fn=DataCollatorWithPadding(tokenizer))
 """
     project = analyze({"train.py": TEXTS + making + TRAIN})
+    assert any(record.text == 'tokenizer(rows["text"], truncation=True)' for record in project.tokenizations)
     regions = {record.context.region for record in project.tokenizations if record.work is TokenizerWork.ENCODE}
     assert not regions & {Region.COLLATE, Region.TRAINING}
     assert all(record.context.frequency.label != "per-sample" or record.cached for record in project.tokenizations)

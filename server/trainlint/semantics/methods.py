@@ -374,6 +374,9 @@ def _dataset(frame: Frame, receiver: Object, name: str, given: Given, node: code
     """A Hugging Face dataset: `map` works once, ahead of training; `set_transform` works for each item."""
     if name in ("map", "filter"):
         functions.run_callbacks(frame, given)
+        for option in options(given.get("function", 0) or UNKNOWN):
+            if isinstance(option, Function) and isinstance(option.define, code.Lambda):
+                functions.call_unbound(frame, option)
         return receiver
     if name in ("set_transform", "with_transform"):
         frameworks.run_per_item(frame, given.positional[:1], Role.SAMPLE)
