@@ -1108,3 +1108,20 @@ for inputs in DataLoader(torch.load("held_out.pt")):
         scores = scorer(inputs=inputs)
 """
     assert analyze({"evaluate.py": text}).evaluations == []
+
+
+FRAMEWORKS = {"torch": ("import torch", 1), "another one": ("import jax", 0), "both": ("import jax\nimport torch", 1)}
+
+
+@pytest.mark.parametrize(("imports", "count"), FRAMEWORKS.values(), ids=FRAMEWORKS.keys())
+def test_a_step_of_another_framework_is_none_of_torch(imports: str, count: int) -> None:
+    text = f"""
+{imports}
+
+def update(model, optimizer, batch):
+    loss = model(batch.to("cuda")).mean()
+    loss.backward()
+    optimizer.update()
+    return loss.item()
+"""
+    assert len(analyze({"updating.py": text}).syncs) == count

@@ -1075,3 +1075,14 @@ def has_no_parameters(layer: str) -> bool:
     """Whether a class of layers, by canonical name, computes with its inputs alone: activations, pooling, losses."""
     name = layer.rpartition(".")[2]
     return ".nn." in layer and (name.startswith(_NO_PARAMETERS) or "Loss" in name)
+
+
+OTHER_FRAMEWORKS = frozenset(
+    {"tensorflow", "keras", "tf_keras", "jax", "flax", "chainer", "paddle", "mindspore", "mxnet"}
+)
+"""Libraries whose models, tensors and training steps have the same names as torch's, and neither its ways nor its
+costs."""
+TORCH_FAMILY = frozenset(
+    {"torch", "torchvision", "torchaudio", "lightning", "pytorch_lightning", "accelerate", "deepspeed", "ignite"}
+)
+"""Packages of torch, and those that train with it alone."""

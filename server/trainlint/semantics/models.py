@@ -224,7 +224,9 @@ def record_forward(frame: Frame, model: Value, node: code.Call | None) -> None:
     if isinstance(model, Object):
         if model.origin == "criterion" or library.has_no_parameters(model.origin):
             return
-        if not model.proved and any(one.module.partition(".")[0] in _OTHERS for one in frame.module.facts.imports):
+        if not model.proved and any(
+            one.module.partition(".")[0] in library.OTHER_FRAMEWORKS for one in frame.module.facts.imports
+        ):
             return
     frame.run.record(
         EvaluationForward,
@@ -236,10 +238,6 @@ def record_forward(frame: Frame, model: Value, node: code.Call | None) -> None:
         frozen_inputs=isinstance(model, Object | Instance) and model.frozen,
         only_evaluates=_only_evaluates(frame),
     )
-
-
-_OTHERS = frozenset({"tensorflow", "keras", "tf_keras", "jax", "flax", "paddle", "mindspore", "mxnet"})
-"""Libraries whose models have the same names as torch's, and no gradients to switch off in torch's way."""
 
 
 def _only_evaluates(frame: Frame) -> bool:
