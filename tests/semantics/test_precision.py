@@ -101,3 +101,20 @@ def test_an_entry_point_tells_which_precisions_anything_it_imports_names(
     }
     (entry,) = (one for one in analyze(files).entries if one.path.name == "train.py")
     assert (entry.names_half, entry.names_tf32, entry.names_double) == expected
+
+
+SPREAD = {
+    "in one branch": ("settings = {}\nif known:\n    settings = {'dtype': torch.bfloat16}", True),
+    "in each of two": (
+        "if known:\n    settings = {'dtype': torch.float16}\nelse:\n    settings = {'dtype': torch.bfloat16}",
+        False,
+    ),
+    "in any case": ("settings = {'dtype': torch.bfloat16}", False),
+}
+
+
+@pytest.mark.parametrize(("before", "unsure"), SPREAD.values(), ids=SPREAD.keys())
+def test_what_one_branch_puts_into_a_dict_may_not_be_passed(before: str, unsure: bool) -> None:
+    text = f"import torch\nfrom tools import known\n\n{before}\nwith torch.autocast('cuda', **settings):\n    pass\n"
+    (call,) = analyze({"train.py": text}).calls_of("torch.autocast")
+    assert ("dtype" in call.arguments.unsure) is unsure

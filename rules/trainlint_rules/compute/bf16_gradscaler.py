@@ -198,6 +198,28 @@ class Bf16Gradscaler(Rule):
             """
             import torch
             from torch import nn
+            from torch.utils.data import DataLoader
+
+            precision = {}
+            if torch.cuda.is_bf16_supported():
+                precision = {"dtype": torch.bfloat16}
+            model = nn.Linear(32, 1).cuda()
+            optimizer = torch.optim.AdamW(model.parameters())
+            scaler = torch.amp.GradScaler("cuda")
+            for inputs in DataLoader(torch.load("inputs.pt"), batch_size=64):
+                with torch.autocast("cuda", **precision):
+                    loss = model(inputs.cuda()).square().mean()
+                optimizer.zero_grad()
+                scaler.scale(loss).backward()
+                scaler.step(optimizer)
+                scaler.update()
+            """,
+            because="an older GPU trains in float16, the default",
+        ),
+        valid(
+            """
+            import torch
+            from torch import nn
 
             dtype = "bfloat16"
             types = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -303,7 +325,7 @@ def _is_on(scaler: Call) -> bool:
 def _trains_in_bfloat16(project: Project, entry: Entry) -> bool:
     """Whether all autocast regions that the entry point trains under are bfloat16, and there are some."""
     types = [
-        call.arguments.value("dtype")
+        None if "dtype" in call.arguments.unsure else call.arguments.value("dtype")
         for call in project.calls_of(*AUTOCASTS)
         if call.context.entry is entry and call.context.region is not Region.EVALUATION
     ]

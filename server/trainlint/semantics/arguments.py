@@ -17,6 +17,7 @@ class Given:
     keywords: dict[str, Value] = field(default_factory=dict)
     complete: bool = True
     spread: bool = False
+    unsure: frozenset[str] = frozenset()
     nodes: tuple[code.Argument, ...] = ()
 
     def arguments(self, name: str = "") -> Arguments:
@@ -24,7 +25,7 @@ class Given:
         named = dict(self.keywords)
         for parameter, value in zip(library.PARAMETERS.get(name, ()), self.positional, strict=False):
             named.setdefault(parameter, value)
-        return Arguments(named, tuple(self.positional), self.complete, self.spread)
+        return Arguments(named, tuple(self.positional), self.complete, self.spread, self.unsure)
 
     def get(self, name: str, position: int) -> Value | None:
         """The argument for a parameter, by its name or its position; None where the call leaves it out."""

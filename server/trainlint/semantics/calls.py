@@ -89,6 +89,7 @@ def gather(frame: Frame, arguments: tuple[code.Argument, ...]) -> Given:
 def _spread_keywords(frame: Frame, given: Given, value: Value) -> None:
     for option in value.options if isinstance(value, Choice) else (value,):
         if isinstance(option, Table):
+            given.unsure |= option.unsure
             for name, held in option.items:
                 item = configurations.current(frame, held)
                 given.keywords[name] = join(given.keywords[name], item) if name in given.keywords else item

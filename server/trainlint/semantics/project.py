@@ -58,6 +58,8 @@ class Arguments:
     """False where `*args` or `**kwargs` of unknown content were passed: absence proves nothing then."""
     spread: bool = False
     """Whether some came through `*args` or `**kwargs`: a fix that names one in the call might pass it twice."""
+    unsure: frozenset[str] = frozenset()
+    """Those of the names that only one of two branches put into what came through `**kwargs`."""
 
     def value(self, name: str) -> Value | None:
         """The value passed for `name`; None where it was not passed, or where that cannot be known."""

@@ -204,6 +204,8 @@ class Table:
     rest: Value | None = None
     file: str = ""
     """The configuration file that it was read from, by its name."""
+    unsure: frozenset[str] = frozenset()
+    """Those of the keys that only one of two branches put into it."""
 
     def get(self, key: str) -> Value:
         """The value under a key; UNKNOWN where it may be anything."""
@@ -507,7 +509,7 @@ def _join_tables(one: Table, other: Table) -> Table:
         for name in names
     )
     rest = one.rest if other.rest is None else other.rest if one.rest is None else join(one.rest, other.rest)
-    return Table(merged, rest, one.file or other.file)
+    return Table(merged, rest, one.file or other.file, one.unsure | other.unsure | (mine.keys() ^ theirs.keys()))
 
 
 def _weaken(value: Value) -> Value:
