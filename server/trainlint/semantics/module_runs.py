@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -102,8 +103,8 @@ def _import_all(frame: Frame, module: ModuleState | None) -> None:
     for star in module.units.stars:
         path = frame.run.map.locate(module.path, star.module, star.level)
         source = frame.run.module(path) if path is not None and path in frame.run.facts else None
-        if source is not None and source is not module and (source.path, "*") not in frame.run.searching:
-            frame.run.searching.add((source.path, "*"))
+        if source is not None and source is not module and source.path not in frame.run.imported_whole:
+            frame.run.imported_whole.add(source.path)
             _import_all(frame, source)
 
 
@@ -138,25 +139,75 @@ def touch(frame: Frame, module: ModuleState) -> None:
 
 def run_units(run: Run, module: ModuleState, name: str) -> Value | None:
     """Run the statements of an imported module that bind `name`; None if nothing binds it."""
+    _run_binders(run, module, name)
+    found = module.variables.get(name)
+    if found is not None:
+        return found
+    if module.star_sources is None:
+        module.star_sources = StarSources(run, module)
+    for source in module.star_sources:
+        found = _own_global(run, source, name)
+        if found is not None:
+            module.variables[name] = found
+            return found
+    return None
+
+
+def _own_global(run: Run, module: ModuleState, name: str) -> Value | None:
+    """What a module's own statements bind a name to; None if nothing does."""
+    found = module.variables.get(name)
+    if found is None and not module.is_main:
+        _run_binders(run, module, name)
+        found = module.variables.get(name)
+    return found
+
+
+def _run_binders(run: Run, module: ModuleState, name: str) -> None:
     binders = module.units.binders.get(name, ())
     if not binders:
         module.absent.add(name)
     for index in binders:
         _run_unit(run, module, index)
-    found = module.variables.get(name)
-    if found is not None:
-        return found
-    for star in module.units.stars:
-        path = run.map.locate(module.path, star.module, star.level)
-        source = run.module(path) if path is not None and path in run.facts else None
-        if source is not None and source is not module and (source.path, name) not in run.searching:
-            run.searching.add((source.path, name))
-            found = run.find_global(source, name)
-            run.searching.discard((source.path, name))
-            if found is not None:
-                module.variables[name] = found
-                return found
-    return None
+
+
+class StarSources:
+    """The modules from which a module has names by `from … import *`, directly or through one another, in the order in
+    which they are asked for a name.
+
+    Each of them is met once, however many ways lead to it: where modules of a package import all of each other, the
+    ways are more than can be counted. They are looked for as far as somebody asks.
+    """
+
+    def __init__(self, run: Run, module: ModuleState) -> None:
+        self._run = run
+        self._met = {module.path}
+        self._found: list[ModuleState] = []
+        self._left = [self._named_by(module)]
+
+    def __iter__(self) -> Iterator[ModuleState]:
+        index = 0
+        while index < len(self._found) or self._find_next():
+            yield self._found[index]
+            index += 1
+
+    def _named_by(self, module: ModuleState) -> Iterator[Path]:
+        run, stars = self._run, module.units.stars
+        named = (run.map.locate(module.path, star.module, star.level) for star in stars)
+        return (path for path in named if path is not None and path in run.facts)
+
+    def _find_next(self) -> bool:
+        while self._left:
+            path = next(self._left[-1], None)
+            if path is None:
+                self._left.pop()
+            elif path not in self._met:
+                self._met.add(path)
+                module = self._run.module(path)
+                self._found.append(module)
+                if not module.is_main:
+                    self._left.append(self._named_by(module))
+                return True
+        return False
 
 
 def run_module(run: Run, module: ModuleState) -> None:

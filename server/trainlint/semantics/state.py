@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
@@ -375,6 +375,8 @@ class ModuleState:
     classes: dict[str, Class] = field(default_factory=dict)
     absent: set[str] = field(default_factory=set)
     """Names that it was asked for and that no statement of its own binds."""
+    star_sources: Iterable[ModuleState] | None = None
+    """The modules that it has names from by star imports; None until one of these is asked for."""
     whole: bool = False
     """Whether something depends on all its statements, or on which names they bind."""
 
@@ -581,8 +583,8 @@ class Run:
     any."""
     overwritten: set[Path] = field(default_factory=set)
     """Configuration files that the program writes."""
-    searching: set[tuple[Path, str]] = field(default_factory=set)
-    """Names that are being looked for through star imports, so that circles end."""
+    imported_whole: set[Path] = field(default_factory=set)
+    """Modules whose star imports a main module has followed, so that circles end."""
     changed_datasets: set[int] = field(default_factory=set)
     """Datasets, by identity, that the main process changes from within a loop."""
     driven_objects: set[int] = field(default_factory=set)
