@@ -11,14 +11,16 @@ import libcst as cst
 from trainlint.fixes.edits import CannotFix, TextEdit
 from trainlint.fixes.tree import Tree, line_end, line_start
 
-_HEAD = re.compile(r"\s*(?P<head>if [^\r\n]+:)(?:\r\n?|\n)[ \t]*\Z")
+_HEAD = re.compile(r"\s*(?P<head>if (?P<test>[^\r\n]+):)(?:\r\n?|\n)[ \t]*\Z")
 
 
 def merge_guards(text: str, edits: Sequence[TextEdit]) -> list[TextEdit]:
     """The edits of `text` that merge guards which `edits`, in order, have made with those right above and below."""
     made = list(_guards_made(edits))
-    if not made:
+    if not any(text.count(test) > 1 for _, test in made):
+        # nothing else stands under the same condition
         return []
+    starts = {start for start, _ in made}
     try:
         tree = Tree.of_file(text)
     except CannotFix:
@@ -26,20 +28,20 @@ def merge_guards(text: str, edits: Sequence[TextEdit]) -> list[TextEdit]:
     pairs = {
         id(below): (above, below)
         for node in tree.nodes(cst.If)
-        if tree.inner(node).start in made
+        if tree.inner(node).start in starts
         for above, below in _neighbours(tree, node)
         if _go_together(tree, above, below)
     }
     return [_without_head(tree, below) for _, below in pairs.values()]
 
 
-def _guards_made(edits: Sequence[TextEdit]) -> Iterator[int]:
-    """Where the guards that edits insert start in the text that the edits leave."""
+def _guards_made(edits: Sequence[TextEdit]) -> Iterator[tuple[int, str]]:
+    """Where the guards that edits insert start in the text that the edits leave, each with its condition."""
     shift = 0
     for edit in edits:
         found = _HEAD.match(edit.content) if edit.start == edit.end else None
         if found is not None:
-            yield edit.start + shift + found.start("head")
+            yield edit.start + shift + found.start("head"), found["test"].strip()
         shift += len(edit.content) - (edit.end - edit.start)
 
 

@@ -145,7 +145,7 @@ class Tree:
     @staticmethod
     def of_file(text: str) -> Tree:
         """Parse the whole text."""
-        return _tree(text, Range(0, len(text)))
+        return _tree_of_file(text)
 
     # ------------------------------------------------------------------------------------------------------ places
 
@@ -285,6 +285,13 @@ _STRINGS: tuple[type[cst.CSTNode], ...] = (cst.SimpleString, *_TEMPLATES)
 def _tree(text: str, part: Range) -> Tree:
     """Parse; kept for the last ones, since findings that follow each other often share a function."""
     return Tree(text, part)
+
+
+@lru_cache(maxsize=3)
+def _tree_of_file(text: str) -> Tree:
+    """Parse; kept for a file as it is, which each of its findings may ask, and for the two texts that a fix makes of it
+    on the way: with its edits, and with guards merged."""
+    return Tree(text, Range(0, len(text)))
 
 
 @lru_cache(maxsize=2)
