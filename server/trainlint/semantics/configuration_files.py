@@ -158,7 +158,7 @@ def _parse_yaml(text: str) -> object:
                 named = value.value if isinstance(value, yaml.SequenceNode) else [value]
                 self.left -= sum(len(one.value) for one in named)
                 if isinstance(value, yaml.SequenceNode):
-                    # PyYAML before 6.0.3 copies what is named again as often as it is named
+                    # PyYAML before 6.0.4 copies what is named again as often as it is named
                     value.value = list({id(one): one for one in named}.values())
             if self.left < 0:
                 raise ValueError("merge keys repeat too much")
