@@ -6,6 +6,7 @@ from bisect import bisect_right, insort
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from trainlint.fixes.edits import CannotFix, TextEdit, apply_edits, conflict
 from trainlint.fixes.guards import merge_guards
@@ -18,6 +19,15 @@ MOST_ROUNDS = 10
 """How often `converge` lints and fixes before it gives up; fixes that undo each other would never end."""
 
 
+class Skipped(NamedTuple):
+    """A fix that was not applied."""
+
+    number: int
+    """Its index."""
+    reason: str
+    """As the end of a sentence."""
+
+
 @dataclass(frozen=True, slots=True)
 class Applied:
     """The outcome of one pass."""
@@ -25,8 +35,8 @@ class Applied:
     text: str
     applied: tuple[int, ...]
     """Indices of the fixes that are in the text, ascending."""
-    skipped: tuple[tuple[int, str], ...]
-    """Indices of the others, ascending, each with the reason as the end of a sentence."""
+    skipped: tuple[Skipped, ...]
+    """The others, by ascending number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +118,7 @@ def apply_fixes(text: str, fixes: Sequence[Fix]) -> Applied:
     for candidate in idle:
         skipped[candidate.index] = "the import that it removes is still in use"
     applied = tuple(sorted(candidate.index for candidate in taken if candidate not in idle))
-    return Applied(new, applied, tuple(sorted(skipped.items())))
+    return Applied(new, applied, tuple(Skipped(*one) for one in sorted(skipped.items())))
 
 
 def converge(text: str, lint: Callable[[str], Sequence[Fix]], rounds: int = MOST_ROUNDS) -> Converged:
