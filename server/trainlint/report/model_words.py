@@ -196,6 +196,7 @@ _FACTS: dict[str, str | tuple[str, str]] = {
     "Arguments.unknown": ("{} may be anything", "{} is known"),
     "Arguments.named": "the arguments passed by name are {answer}",
     "Arguments.positional": "the arguments passed by position are {answer}",
+    "Arguments.unsure": "the arguments that may not be passed: {answer}",
     "Arguments.complete": ("all its arguments are known", "some of its arguments are not written there"),
     "Arguments.spread": ("it takes arguments from a list or a mapping", "its arguments are all written out"),
     "Project.torch_version": "the newest torch release that the project admits is {answer}",
