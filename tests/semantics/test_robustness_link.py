@@ -23,6 +23,18 @@ for images, labels in train_loader:
 """
 
 RECURSION = {
+    "a variable that is bound by a condition about itself": """
+        def flat(value, other=None):
+            other = (other.detach() if other is not None else None).reshape(-1)
+            value = (value.detach() if value is not None else None).reshape(-1)
+            return value
+
+        for images, labels in train_loader:
+            loss = criterion(model(images.to(device)), labels.to(device))
+            loss.backward()
+            optimizer.step()
+            print(flat(loss).item())  # runs: per-step training
+        """,
     "a function that calls itself": """
         def walk(value, depth):
             if depth > 10:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from trainlint.semantics import code, expressions, sameness
 from trainlint.semantics.state import Frame
-from trainlint.semantics.text import called_name
-from trainlint.semantics.values import NONE, Reference, Tensor
+from trainlint.semantics.text import called_name, dotted
+from trainlint.semantics.values import NONE, UNKNOWN, Reference, Tensor
 
 _DEEPEST = 6
 """Calls and assignments that are followed, one leading to the next."""
@@ -66,7 +66,8 @@ def _gives_something(frame: Frame, node: code.Call) -> bool:
         return node.function.id in _NUMBERS and isinstance(
             expressions.evaluate_quietly(frame, node.function), Reference
         )
-    value = expressions.evaluate_quietly(frame, node)
+    # of anything but a chain of names, to evaluate the receiver again may lead back here: its condition asks of itself
+    value = expressions.evaluate_quietly(frame, node) if dotted(node.function) else UNKNOWN
     if isinstance(value, Tensor) and value.created:
         return True
     return called_name(node.function) in _OF_TENSORS and value != NONE
