@@ -131,6 +131,52 @@ LOOPS = {
             optimizer.step()
             print("step")  # runs: per-step training
         """),
+    "a loop that its first turn ends is none": plain("""
+        model.eval()
+        for images, labels in train_loader:
+            print(model(images.to(device)).mean().item())  # runs: once setup
+            break
+        """),
+    "a loop that `continue` may turn again is one": plain("""
+        model.eval()
+        with torch.no_grad():
+            for images, labels in val_loader:
+                if labels.numel() == 0:
+                    continue
+                print(model(images.to(device)).mean().item())  # runs: per-step evaluation
+                break
+        """),
+    "after `model.eval()`, a loop that calls no model evaluates nothing": plain("""
+        model.eval()
+        elements = open("elements.txt").read().split()
+        for element in elements:
+            print(element)  # runs: once setup
+        pictures = torch.load("pictures.pt")
+        for picture in pictures:
+            print(model(picture.to(device)).argmax())  # runs: per-step evaluation
+        """),
+    "epochs are no steps where one algorithm of several makes its only update there": plain("""
+        def closure():
+            optimizer.zero_grad()
+            for images, labels in train_loader:
+                criterion(model(images.to(device)), labels.to(device)).backward()
+
+        def train_epoch():
+            if isinstance(optimizer, torch.optim.LBFGS):
+                optimizer.step(closure)
+                return
+            for images, labels in train_loader:
+                optimizer.zero_grad()
+                criterion(model(images.to(device)), labels.to(device)).backward()
+                optimizer.step()
+                print("step")  # runs: per-step training
+
+        epoch = 0
+        while epoch < 90:
+            train_epoch()
+            print("epoch", epoch)  # runs: per-epoch setup
+            epoch += 1
+        """),
     "an optimizer's step alone makes a step loop": plain("""
         def closure():
             optimizer.zero_grad()

@@ -1125,3 +1125,77 @@ def update(model, optimizer, batch):
     return loss.item()
 """
     assert len(analyze({"updating.py": text}).syncs) == count
+
+
+UPDATE = """
+def train_epoch(model, optimizer, loader):
+    for batch in loader:
+        values = model(batch)
+        optimizer.step()
+        print(values.max().item())
+"""
+ARRAYS = {
+    "torch": ("import torch\n", True),
+    "jax": ("import jax\n", False),
+    "both": ("import jax\nimport torch\n", True),
+}
+
+
+@pytest.mark.parametrize(("imports", "reads"), ARRAYS.values(), ids=ARRAYS.keys())
+def test_names_say_nothing_of_torch_where_a_file_computes_with_another_library(imports: str, reads: bool) -> None:
+    train = "import torch\nimport agent\n\ntorch.cuda.set_device(0)\n"
+    assert bool(analyze({"agent.py": imports + UPDATE, "train.py": train}).syncs) is reads
+
+
+MODULES = {
+    "buffers alone": ("self.register_buffer('energies', energies)", False),
+    "a parameter": ("self.energies = nn.Parameter(energies)", True),
+    "a submodule": ("self.layer = nn.Linear(8, 1)", True),
+    "what it is given": ("self.energies = energies", True),
+}
+
+
+@pytest.mark.parametrize(("assignment", "records"), MODULES.values(), ids=MODULES.keys())
+def test_a_module_without_parameters_records_no_gradients(assignment: str, records: bool) -> None:
+    text = f"""
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+class Energies(nn.Module):
+    def __init__(self, energies):
+        super().__init__()
+        {assignment}
+
+    def forward(self, atoms):
+        return torch.matmul(atoms, self.energies)
+
+def evaluate(loader):
+    energies = Energies(torch.ones(8))
+    for atoms in loader:
+        print(energies(atoms))
+
+evaluate(DataLoader(torch.randn(64, 8), batch_size=8))
+"""
+    assert bool(analyze({"train.py": text}).evaluations) is records
+
+
+def test_keys_of_figures_are_no_tensors() -> None:
+    text = """
+import torch
+from torch import nn
+
+model = nn.Linear(8, 1).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for inputs in torch.utils.data.DataLoader(torch.randn(64, 8)):
+    output = model(inputs.cuda())
+    output.loss.backward()
+    optimizer.step()
+    for key in output.figures_keys:
+        print(f"{key}_train")
+    for figure in output.figures:
+        print(f"{figure}_train")
+"""
+    assert [sync.site.row for sync in analyze({"train.py": text}).syncs] == [
+        text[: text.index("{figure}")].count("\n") + 1
+    ]

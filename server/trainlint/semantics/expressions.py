@@ -110,6 +110,8 @@ def infer(frame: Frame, name: str, path: str) -> Value:
     if path in frame.backpropagated:
         return naming.inferred_tensor(assumed_place(frame), keeps_graph=True)
     value = naming.infer(name)
+    if isinstance(value, Object) and frame.module.facts.is_of_another_framework:
+        return UNKNOWN
     if isinstance(value, Object) and value.type == object_types.MODEL and value.place is Place.UNKNOWN:
         return replace(value, place=assumed_place(frame))
     return value

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, overload
 
-from trainlint.semantics import code
+from trainlint.semantics import code, library
 
 _QUOTED = re.compile(r'"([A-Za-z_]\w*)"')
 FORMAT = 4
@@ -120,6 +120,16 @@ class ModuleFacts:
         if words is None:
             words = self._words[index] = frozenset(_QUOTED.findall(self.body_line(index)))
         return words
+
+    @cached_property
+    def packages(self) -> frozenset[str]:
+        """The packages that the file imports, by the first part of their names."""
+        return frozenset(one.module.partition(".")[0] for one in self.imports if not one.level)
+
+    @cached_property
+    def is_of_another_framework(self) -> bool:
+        """Whether the file computes with another framework than torch, whose objects have the same names."""
+        return not self.packages.isdisjoint(library.OTHER_FRAMEWORKS) and self.packages.isdisjoint(library.TORCH_FAMILY)
 
     @cached_property
     def unit_words(self) -> frozenset[str]:

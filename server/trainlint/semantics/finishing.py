@@ -149,6 +149,7 @@ class Finisher:
         self.project.entries.append(self.run.entry)
         structures.note_structures(self.run)
         self._leave_out_measured_loops()
+        self._settle_passes()
         made = [record for record in map(self._make, list(self.run.pending.values())) if record is not None]
         made = [self._completed(record, made) for record in made]
         for record in made:
@@ -164,6 +165,22 @@ class Finisher:
         for loop in self.run.loops.values():
             if loop.runs_step and not loop.updates and naming.evaluates(loop.site.symbol.rpartition(".")[2]):
                 loop.runs_step = loop.trains = False
+
+    def _settle_passes(self) -> None:
+        """Which loops are passes over data is known once all of them were walked.
+
+        A loop around a whole pass that trains holds steps and is none, though one algorithm of several makes its only
+        update there: L-BFGS with a closure over all batches. After `model.eval()`, only a loop that calls a model
+        evaluates.
+        """
+        for loop in self.run.loops.values():
+            if loop.in_evaluation and not (loop.named_for_evaluation or loop.runs_forward):
+                loop.in_evaluation = False
+            outer = loop.parent if loop.runs_step and loop.over_data and loop.updates and loop.backwards else None
+            while outer is not None:
+                if not (outer.over_data or outer.small):
+                    outer.runs_step = False
+                outer = outer.parent
 
     def _settle_entry(self) -> None:
         entry = self.run.entry

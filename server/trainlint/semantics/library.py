@@ -1079,6 +1079,7 @@ def has_no_parameters(layer: str) -> bool:
 
 OTHER_FRAMEWORKS = frozenset(
     {"tensorflow", "keras", "tf_keras", "jax", "flax", "chainer", "paddle", "mindspore", "mxnet"}
+    | {"mlx", "warp", "tinygrad"}
 )
 """Libraries whose models, tensors and training steps have the same names as torch's, and neither its ways nor its
 costs."""

@@ -435,7 +435,7 @@ class Linker:
         owner = function.owner
         if name in self.options.step_functions:
             return Role.STEP
-        if _is_of_another_framework(module):
+        if module.facts.is_of_another_framework:
             return None
         if _is_of_unit_tests(module, name) or (owner is not None and classes.is_test_case(owner)):
             return None
@@ -501,12 +501,6 @@ def _only_infers(function: Function) -> bool:
         for decorator in function.decorators
     )
     return without_gradients or any(naming.EXPORT.search(word) for word in function.module.name.split("."))
-
-
-def _is_of_another_framework(module: ModuleState) -> bool:
-    """Whether a file trains with another framework than torch, by what it imports."""
-    packages = {one.module.partition(".")[0] for one in module.facts.imports if not one.level}
-    return not packages.isdisjoint(library.OTHER_FRAMEWORKS) and packages.isdisjoint(library.TORCH_FAMILY)
 
 
 def _is_of_unit_tests(module: ModuleState, name: str) -> bool:

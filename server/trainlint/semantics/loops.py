@@ -73,10 +73,12 @@ def _run_turns(frame: Frame, node: code.For, iterated: Value) -> None:
 
 
 def _goes_over_keys(node: code.For) -> bool:
-    """Whether a loop goes over the keys of a mapping, since its body asks for `mapping[key]`."""
+    """Whether a loop goes over the keys of a mapping: over `mapping_keys`, or its body asks for `mapping[key]`."""
     path = dotted(node.iterable)
     if not path or not isinstance(node.target, code.Name):
         return False
+    if path.rpartition(".")[2].endswith(("keys", "names")):
+        return True
     return any(
         isinstance(item, code.Subscript) and dotted(item.value) == path and dotted(item.key) == node.target.id
         for item in code.walk(node.body)
@@ -88,6 +90,8 @@ def _loop(frame: Frame, node: code.For, site: Site, iterated: Value, item: Value
     loop = _open(frame, site, iterated, repeats or _is_small(node.iterable, iterated), _counter_of(node))
     loop.listed = loop.listed or _is_listed(node.iterable)
     loop.turns = _turns_of(frame, node.iterable)
+    if _ends_at_once(node.body):
+        loop.small, loop.over_data, loop.in_evaluation = True, False, False
     loop.ends_early = loop.ends_early or "islice" in guards.identifiers(node.iterable)
     loader = iteration.loader_in(iterated)
     if loader is not None or isinstance(iterated, Unknown | Reference):
@@ -108,6 +112,19 @@ def _loop(frame: Frame, node: code.For, site: Site, iterated: Value, item: Value
         frame.loop_bodies.pop()
     if len(run.works) > works and run.waits == waits:
         elements.note_loop(frame, node, iterated, loop, before, run.works[works:])
+
+
+def _ends_at_once(body: code.Block) -> bool:
+    """Whether the first turn of a loop is the last: `for batch in loader: …; break`."""
+    leaves = {
+        item.what
+        for item in code.walk(body[:-1])
+        if isinstance(item, code.Leave)  # those of loops inside it too, which is rare here
+    }
+    last = body[-1] if body else None
+    return isinstance(last, code.Return | code.Raise) or (
+        isinstance(last, code.Leave) and last.what == "break" and "continue" not in leaves
+    )
 
 
 def _guards_inside(outer: Where, body: code.Block) -> tuple[Standing, ...]:
@@ -197,6 +214,7 @@ def _open(frame: Frame, site: Site, iterated: Value, small: bool, counter: str) 
         loop.over_data = found is not None
         named = _evaluates(frame, found)
         loop.in_evaluation = named or (frame.evaluating and found is None)
+        loop.named_for_evaluation = named
         loop.evaluates_from = len(where.loops) if named else frame.evaluating_from
         loop.where = where
         if frame.run.advancing:

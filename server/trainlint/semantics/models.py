@@ -147,7 +147,11 @@ def call_module(frame: Frame, module: Instance, given: Given, node: code.Call | 
     result = functions.call_function(frame, forward, replace(given, positional=[module, *given.positional]), node)
     frame.where = outer
     clocks.note_work(frame, node, module)
-    return placed(frame, result, module.place, values)
+    output = placed(frame, result, module.place, values)
+    if isinstance(output, Tensor) and submodules.has_no_parameters(frame, module):
+        kept = any(isinstance(value, Tensor) and value.keeps_graph for value in values)
+        return replace(output, keeps_graph=output.keeps_graph and kept)
+    return output
 
 
 def _worth_following(frame: Frame, module: Instance) -> bool:
@@ -210,6 +214,8 @@ def call_data_parallel(frame: Frame, given: Given, node: code.Call | None) -> Va
 
 def record_forward(frame: Frame, model: Value, node: code.Call | None) -> None:
     """Keep a model's call: it matters if it turns out to stand in an evaluation loop."""
+    for loop in frame.where.loops:
+        loop.runs_forward = True
     if node is None or frame.where.grad is GradMode.DISABLED or frame.where.gradients_asked:
         return
     if frame.where.root.role is Role.FORWARD:
@@ -221,12 +227,12 @@ def record_forward(frame: Frame, model: Value, node: code.Call | None) -> None:
     ):
         # a layer inside of a model: the call of the model is the one that matters
         return
+    if isinstance(model, Instance) and submodules.has_no_parameters(frame, model):
+        return
     if isinstance(model, Object):
         if model.origin == "criterion" or library.has_no_parameters(model.origin):
             return
-        if not model.proved and any(
-            one.module.partition(".")[0] in library.OTHER_FRAMEWORKS for one in frame.module.facts.imports
-        ):
+        if not model.proved and not frame.module.facts.packages.isdisjoint(library.OTHER_FRAMEWORKS):
             return
     frame.run.record(
         EvaluationForward,

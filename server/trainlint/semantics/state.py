@@ -137,6 +137,10 @@ class LoopRun:
     """Whether its function or loader is named for evaluation, or a model was put into evaluation mode before it."""
     evaluates_from: int = 0
     """How many loops were open as that began: a loop that trains has no evaluation in it that began outside of it."""
+    named_for_evaluation: bool = False
+    """Whether its function or loader is named so."""
+    runs_forward: bool = False
+    """Whether a model is called in it."""
     counter: str = ""
     """Name of the variable that counts its turns."""
     backwards: dict[Site, bool] = field(default_factory=dict)

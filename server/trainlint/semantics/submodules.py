@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from trainlint.semantics import classes, code, library, object_types
@@ -141,6 +142,40 @@ def _submodules_used(model: Instance, branch: object) -> set[str]:
         if isinstance(item, code.Attribute) and isinstance(item.value, code.Name) and item.value.id == "self":
             names |= {item.name} if _is_layer(model.attributes.get(item.name)) else set()
     return names
+
+
+_REGISTERING = frozenset({"Parameter", "register_parameter", "add_module", "register_module"})
+
+
+def has_no_parameters(frame: Frame, model: Instance) -> bool:
+    """Whether a module of the project's own keeps buffers and constants alone, so that its calls need no gradients.
+
+    What is assigned to an attribute is a constant or made by torch; anything else may be a submodule.
+    """
+    if classes.library_bases(model.cls) != {"torch.nn.Module"}:
+        return False
+    for cls in classes.lineage(model.cls):
+        for member in cls.members.values():
+            if isinstance(member, Function) and isinstance(member.define, code.Define):
+                body = frame.run.body(member.module, member.define.body)
+                if not _REGISTERING.isdisjoint(member.module.facts.words(member.define.body)):
+                    return False
+                if not all(_is_of_torch(value) for value in _assigned_to_self(body)):
+                    return False
+    return True
+
+
+def _assigned_to_self(body: code.Block) -> Iterator[code.Expression]:
+    for item in code.walk(body):
+        if isinstance(item, code.Assign) and any(isinstance(target, code.Attribute) for target in item.targets):
+            yield item.value if item.value is not None else code.Constant(None, item.at)
+
+
+def _is_of_torch(value: code.Expression) -> bool:
+    if isinstance(value, code.Call):
+        path = dotted(value.function)
+        return path.startswith("torch.") and not path.startswith("torch.nn.")
+    return isinstance(value, code.Constant | code.Opaque)
 
 
 def _is_layer(value: Value | None) -> bool:
