@@ -23,7 +23,13 @@ ASKED = {
     "what is left out is not found": ("if size is not None:", "scale(loss)", False),
     "what is passed is found": ("if size is not None:", "scale(loss, len(images))", True),
     "a part of a condition decides": ("if size is not None and flag:", "scale(loss)", False),
-    "one of two parts does not": ("if size is not None or flag:", "scale(loss)", True),
+    "one of two parts does not": ("if size is not None or config.flag:", "scale(loss)", True),
+    "both parts do": ("if size is not None or flag:", "scale(loss)", False),
+    "a switch that stays on": ("if not keep:", "scale(loss)", False),
+    "a switch that is turned off": ("if not keep:", "scale(loss, keep=False)", True),
+    "a switch that a setting turns": ("if not keep:", "scale(loss, keep=config.keep)", True),
+    "a switch that stays off": ("if flag:", "scale(loss)", False),
+    "what is done otherwise": ("if keep:\n        pass\n    else:", "scale(loss)", False),
     "a negation decides": ("if not (size is None):", "scale(loss)", False),
     "what another branch is for": ("if size is not None:\n        pass\n    else:", "scale(loss, len(images))", False),
     "what an early end leaves": (
@@ -39,7 +45,7 @@ def test_calls_tell_what_is_missing(test: str, call: str, reached: bool) -> None
     project = analyze(
         {
             "train.py": plain("""
-            def scale(loss, size=None, flag=False):
+            def scale(loss, size=None, flag=False, keep=True):
                 TEST
                     print(loss.item())
 

@@ -1,4 +1,5 @@
-"""Whether a variable that may be left out, `size=None`, is there: by the calls that lead to it.
+"""Whether a variable that may be left out, `size=None`, is there, and how a switch is set, `keep=True`: by the calls
+that lead to it.
 
 What is not understood may be either. An answer is given only where it is proved: from what the calls pass, and from
 expressions that cannot be None.
@@ -8,8 +9,8 @@ from __future__ import annotations
 
 from trainlint.semantics import code, expressions, sameness
 from trainlint.semantics.state import Frame
-from trainlint.semantics.text import called_name, dotted
-from trainlint.semantics.values import NONE, UNKNOWN, Reference, Tensor
+from trainlint.semantics.text import called_name
+from trainlint.semantics.values import NONE, Const, Reference
 
 _DEEPEST = 6
 """Calls and assignments that are followed, one leading to the next."""
@@ -22,7 +23,7 @@ _OF_TENSORS = frozenset({"dim", "item", "ndimension", "numel", "size", "tolist"}
 
 def ruled_out(frame: Frame, test: code.Expression) -> tuple[bool, bool]:
     """Whether the calls that lead to a condition keep its branch from being taken, and whether its other branch: by
-    what it asks about None."""
+    what it asks about None, and about parameters that are switches."""
     if isinstance(test, code.Unary) and test.op == "not":
         positive, negative = ruled_out(frame, test.operand)
         return negative, positive
@@ -31,6 +32,9 @@ def ruled_out(frame: Frame, test: code.Expression) -> tuple[bool, bool]:
         by_one, by_all = (0, 1) if test.op == "and" else (1, 0)
         answers = {by_one: any(part[by_one] for part in parts), by_all: all(part[by_all] for part in parts)}
         return answers[0], answers[1]
+    if isinstance(test, code.Name):
+        switch = _switch(frame, test.id)
+        return switch is False, switch is True
     if not isinstance(test, code.Compare) or len(test.ops) != 1 or test.ops[0] not in ("is", "is not"):
         return False, False
     other = test.comparators[0]
@@ -40,6 +44,20 @@ def ruled_out(frame: Frame, test: code.Expression) -> tuple[bool, bool]:
     if there is None:
         return False, False
     return (there, not there) if test.ops[0] == "is" else (not there, there)
+
+
+def _switch(frame: Frame, name: str) -> bool | None:
+    """How a parameter is set that the function leaves as it is: True or False, as the calls say; None where it is no
+    switch, or nobody knows."""
+    function = frame.function
+    if function is None or not isinstance(function.define, code.Define):
+        return None
+    value = frame.variables.get(name)
+    if not isinstance(value, Const) or not isinstance(value.value, bool):
+        return None
+    bound = frame.run.nodes.bindings(frame.run.body(function.module, function.define.body))
+    is_parameter = any(one.name == name for one in function.define.parameters)
+    return value.value if is_parameter and name not in bound else None
 
 
 def _is_there(frame: Frame, node: code.Expression, before: code.Expression, depth: int) -> bool | None:
@@ -66,11 +84,8 @@ def _gives_something(frame: Frame, node: code.Call) -> bool:
         return node.function.id in _NUMBERS and isinstance(
             expressions.evaluate_quietly(frame, node.function), Reference
         )
-    # of anything but a chain of names, to evaluate the receiver again may lead back here: its condition asks of itself
-    value = expressions.evaluate_quietly(frame, node) if dotted(node.function) else UNKNOWN
-    if isinstance(value, Tensor) and value.created:
-        return True
-    return called_name(node.function) in _OF_TENSORS and value != NONE
+    # nothing is evaluated here: an argument may ask about the very variable that the call is bound to
+    return called_name(node.function) in _OF_TENSORS
 
 
 def _variable_is_there(frame: Frame, name: str, before: code.Expression, depth: int) -> bool | None:
