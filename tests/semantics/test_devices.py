@@ -88,6 +88,17 @@ while norm > 1:  # reads: device, syncs: branch
 length = (targets != 0).sum(1).max()
 x = outputs[:, :length]  # reads: device, syncs: index
 """),
+    "an index of a list": step("""
+names = ["cat", "dog"]
+x = names[outputs.argmax()]  # reads: device, syncs: index
+"""),
+    "which of two": step("""
+x = ["low", "high"][loss > 1]  # reads: device, syncs: index
+"""),
+    "a mask, which no list takes": step("""
+parts = [outputs]
+x = parts[outputs > 1]  # syncs: none
+"""),
     "range over a device value": step("""
 for i in range(targets.max()):  # reads: device, syncs: index
     x = i

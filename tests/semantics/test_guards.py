@@ -94,6 +94,8 @@ CONDITIONS = [
     ("is_torch_xla_available()", GuardKind.NOT_DEVICE),
     ("args.use_tpu", GuardKind.NOT_DEVICE),
     ("is_hpu_installed()", GuardKind.NOT_DEVICE),
+    ("device.type == 'mps'", GuardKind.NOT_DEVICE),
+    ("images.device.type == 'mps'", GuardKind.NOT_DEVICE),
     ("device.type == 'npu'", GuardKind.NOT_DEVICE),
     ("dist.is_initialized()", GuardKind.DISTRIBUTED),
     ("dist.is_available() and dist.is_initialized()", GuardKind.DISTRIBUTED),
@@ -137,6 +139,7 @@ NO_SPECIAL_GUARD = [
     "args.tpu is None",
     "not is_torch_xla_available()",
     "first_batch_done",
+    "device.type != 'mps'",
 ]
 
 _SPECIAL = {

@@ -197,8 +197,13 @@ def _index_sync(frame: Frame, node: code.Subscript, base: Value, key: Value) -> 
             if isinstance(value, Tensor) and not value.container:
                 tensors.sync(frame, SyncKind.INDEX, node, value, bound)
                 return
-    elif isinstance(key, Tensor) and not key.container and isinstance(base, Listing | Tuple):
+    elif isinstance(base, Listing | Tuple) and isinstance(key, Tensor) and not key.container and not _is_mask(key):
         tensors.sync(frame, SyncKind.INDEX, node, key, node.key)
+
+
+def _is_mask(key: Tensor) -> bool:
+    """Whether a tensor of several truths selects rows, of another tensor: no list takes one."""
+    return key.boolean and not key.number
 
 
 def item_at(frame: Frame, base: Value, key: Value) -> Value:

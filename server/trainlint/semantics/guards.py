@@ -244,6 +244,9 @@ def _compare_word(
         or (known.device and constant in ("cuda", "cpu", "mps", "xpu"))
         or (isinstance(value, DeviceValue) and isinstance(constant, str))
     ):
+        if constant in ("mps", "xpu"):
+            # a branch for a GPU of another maker; whatever is not one of those may run on CUDA
+            return ((GuardKind.NOT_DEVICE,), ()) if equal else ((), (GuardKind.NOT_DEVICE,))
         on_device = constant not in ("cpu",)
         positive = GuardKind.DEVICE if on_device == equal else GuardKind.NOT_DEVICE
         negative = GuardKind.NOT_DEVICE if positive is GuardKind.DEVICE else GuardKind.DEVICE
