@@ -85,3 +85,27 @@ def test_a_place_is_named_once_however_often_it_is_meant() -> None:
 def test_a_finding_does_not_refer_to_its_own_row() -> None:
     (loader,) = found("TL103", MODULE)
     assert loader.related == ()
+
+
+INITIALIZED = {"a process group is started": ("dist.init_process_group()", "high"), "nothing tells": ("pass", "medium")}
+
+
+@pytest.mark.parametrize(("start", "confidence"), INITIALIZED.values(), ids=INITIALIZED.keys())
+def test_a_barrier_is_sure_to_join_ranks_where_there_are_several(start: str, confidence: str) -> None:
+    program = f"""
+import torch
+import torch.distributed as dist
+from accelerate import Accelerator
+
+{start}
+accelerator = Accelerator()
+model = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+model, optimizer = accelerator.prepare(model, optimizer)
+for batch in torch.utils.data.DataLoader(torch.randn(64, 8)):
+    accelerator.backward(model(batch).mean())
+    optimizer.step()
+    accelerator.wait_for_everyone()
+"""
+    (finding,) = found("TL214", program)
+    assert finding.confidence.name.lower() == confidence

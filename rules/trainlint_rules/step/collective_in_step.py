@@ -394,6 +394,8 @@ class CollectiveInStep(Rule):
             certainty = Confidence.HIGH if collective.is_barrier else collective.figure
             if certainty is None or not _joins_ranks_per_step(collective):
                 continue
+            if collective.context.entry.distributed is not Known.YES:
+                certainty = min(certainty, Confidence.MEDIUM)
             why = "" if collective.is_barrier else ", for a figure that is only looked at"
             yield self.finding(
                 collective,
