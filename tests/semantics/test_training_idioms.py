@@ -1151,6 +1151,7 @@ MODULES = {
     "buffers alone": ("self.register_buffer('energies', energies)", False),
     "a parameter": ("self.energies = nn.Parameter(energies)", True),
     "a submodule": ("self.layer = nn.Linear(8, 1)", True),
+    "two submodules": ("self.first, self.second = nn.Linear(8, 1), nn.Linear(8, 1)", True),
     "what it is given": ("self.energies = energies", True),
 }
 

@@ -22,6 +22,7 @@ def attribute_docs(of: type) -> Mapping[str, str]:
         if isinstance(statement, ast.FunctionDef):
             found[statement.name] = ast.get_docstring(statement) or ""
         elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-            is_text = isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant)
-            found[statement.target.id] = str(following.value.value) if is_text else ""  # type: ignore[union-attr]
+            below = following.value if isinstance(following, ast.Expr) else None
+            if isinstance(below, ast.Constant) and isinstance(below.value, str):
+                found[statement.target.id] = below.value
     return {name: " ".join(text.split()) for name, text in found.items() if text}

@@ -148,7 +148,7 @@ def call_module(frame: Frame, module: Instance, given: Given, node: code.Call | 
     frame.where = outer
     clocks.note_work(frame, node, module)
     output = placed(frame, result, module.place, values)
-    if isinstance(output, Tensor) and submodules.has_no_parameters(frame, module):
+    if isinstance(output, Tensor) and submodules.keeps_buffers_alone(frame, module):
         kept = any(isinstance(value, Tensor) and value.keeps_graph for value in values)
         return replace(output, keeps_graph=output.keeps_graph and kept)
     return output
@@ -227,7 +227,7 @@ def record_forward(frame: Frame, model: Value, node: code.Call | None) -> None:
     ):
         # a layer inside of a model: the call of the model is the one that matters
         return
-    if isinstance(model, Instance) and submodules.has_no_parameters(frame, model):
+    if isinstance(model, Instance) and submodules.keeps_buffers_alone(frame, model):
         return
     if isinstance(model, Object):
         if model.origin == "criterion" or library.has_no_parameters(model.origin):

@@ -625,6 +625,8 @@ class Run:
     """Items of datasets that go through one, in the order in which it was met."""
     transformations_of: dict[int, tuple[Transformation, ...]] = field(default_factory=dict)
     """Those of each dataset of the project, by its identity."""
+    buffers_alone: dict[int, bool] = field(default_factory=dict)
+    """Whether modules of a class of the project, by its identity, keep buffers and no parameters."""
     works: list[Work] = field(default_factory=list)
     """What the device was given to compute, in the order in which it was met."""
     waits: int = 0

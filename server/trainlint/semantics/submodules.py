@@ -147,11 +147,18 @@ def _submodules_used(model: Instance, branch: object) -> set[str]:
 _REGISTERING = frozenset({"Parameter", "register_parameter", "add_module", "register_module"})
 
 
-def has_no_parameters(frame: Frame, model: Instance) -> bool:
-    """Whether a module of the project's own keeps buffers and constants alone, so that its calls need no gradients.
+def keeps_buffers_alone(frame: Frame, model: Instance) -> bool:
+    """Whether a module of the project's own has no parameters, so that its calls need no gradients.
 
     What is assigned to an attribute is a constant or made by torch; anything else may be a submodule.
     """
+    known = frame.run.buffers_alone.get(id(model.cls))
+    if known is None:
+        known = frame.run.buffers_alone[id(model.cls)] = _keeps_buffers_alone(frame, model)
+    return known
+
+
+def _keeps_buffers_alone(frame: Frame, model: Instance) -> bool:
     if classes.library_bases(model.cls) != {"torch.nn.Module"}:
         return False
     for cls in classes.lineage(model.cls):
@@ -166,8 +173,14 @@ def has_no_parameters(frame: Frame, model: Instance) -> bool:
 
 
 def _assigned_to_self(body: code.Block) -> Iterator[code.Expression]:
+    """What a block assigns to attributes, to several at once included."""
     for item in code.walk(body):
-        if isinstance(item, code.Assign) and any(isinstance(target, code.Attribute) for target in item.targets):
+        if not isinstance(item, code.Assign):
+            continue
+        targets = [
+            one for target in item.targets for one in (target.items if isinstance(target, code.Sequence) else [target])
+        ]
+        if any(isinstance(target, code.Attribute) for target in targets):
             yield item.value if item.value is not None else code.Constant(None, item.at)
 
 
