@@ -33,7 +33,7 @@ class Slow(torch.utils.data.Dataset):
         return 100_000
 
     def __getitem__(self, index):
-        time.sleep(0.005)
+        time.sleep(0.02)
         return torch.zeros(4)
 
 
@@ -53,7 +53,7 @@ def main():
 main()
 print("done")
 """
-"""Waits for its data most of the time."""
+"""Waits for its data most of the time, 80 ms a step: a busy machine needs half a second to start py-spy."""
 STEPS = 25
 FOR_EVER, NO_LONGER = "100_000", "45"
 MEASURES = ("--steps", str(STEPS), "--warmup", "3", "--profile-steps", "2")

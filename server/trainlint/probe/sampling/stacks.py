@@ -9,6 +9,7 @@ from pathlib import Path
 
 from trainlint.agent import records
 from trainlint.probe import recording
+from trainlint.probe.sampling.budget import Budget
 from trainlint.probe.sampling.idle_cores import IdleCores, idle_s
 from trainlint.probe.sampling.job import Job
 from trainlint.probe.sampling.lines import Lines
@@ -17,11 +18,6 @@ from trainlint.probe.sampling.pyspy import MAIN_THREAD, Frame, Held, PySpyUnavai
 from trainlint.probe.sampling.targets import MOST_AT_ONCE, Target, chosen, noted_targets, running_targets
 
 INTERVAL_S, LONGEST_INTERVAL_S = 0.1, 0.25
-CORE_SHARE = 0.025
-"""Of one core, for all of py-spy; rates follow from what a sample turns out to cost."""
-IDLE_PART, LARGEST_CORE_SHARE = 0.25, 0.035
-"""Where cores are idle beside the job, py-spy may take this part of what they leave, up to this share of one core: all
-processes of the probe together stay below a twentieth of one."""
 LIKELY_COST_S = 0.6e-3
 """CPU time of a sample until one is measured: that of a rank with 4 threads and a stack of 10 calls, by py-spy 0.4.3.
 It grows with both."""
@@ -30,9 +26,6 @@ FASTEST, SLOWEST = 100, 2
 """Samples per second of one process."""
 START_COST_S = 0.011
 """CPU time that py-spy 0.4.3 takes before its first sample, for the symbols of an interpreter."""
-FIRST_CHUNK_S, CHUNK_S = 1, 30
-"""py-spy writes at its end only, so it is started anew after this time: what it has seen survives a killed probe. The
-first time is short: its rate rests on `LIKELY_COST_S`, and which cores training leaves idle is not known yet."""
 WAIT_FOR_STEP_S = 5.0
 """How long a rank may take from its first note to its first step before it is looked into without one."""
 LONGEST_END_S = 8.0
@@ -79,6 +72,7 @@ class StackSampler:
         self._instances = 0
         """How many of them have."""
         self._idle = IdleCores(time.perf_counter(), idle_s())
+        self._budget = Budget(time.perf_counter())
         self.pace = Pace(INTERVAL_S, LONGEST_INTERVAL_S)
 
     @property
@@ -112,7 +106,7 @@ class StackSampler:
         for target in wanted:
             if target.pid not in self._running and len(self._running) < MOST_AT_ONCE:
                 alike = sum((one.worker is None) == (target.worker is None) for one in wanted)
-                self._start(target, self._rate(len(wanted), alike))
+                self._start(target, len(wanted), alike)
 
     def close(self) -> None:
         self._end_all()
@@ -138,33 +132,29 @@ class StackSampler:
     def _is_full(self) -> bool:
         return self._writer.lines.written_bytes > LARGEST_BYTES
 
-    def _rate(self, all_of_them: int, alike: int) -> int:
-        """Samples per second of one process: ranks together get as many as workers together."""
-        part = 1 if alike == all_of_them else 2
-        return max(SLOWEST, min(FASTEST, int(self._core_share() / self._cost_s() / part / alike)))
-
-    def _core_share(self) -> float:
-        """Of one core, for all of py-spy. Cores that were idle before training began need not be so in it."""
-        idle = self._idle.cores if self._samples_taken else None
-        return max(CORE_SHARE, min(LARGEST_CORE_SHARE, IDLE_PART * (idle or 0.0)))
+    def _start(self, target: Target, all_of_them: int, alike: int) -> None:
+        """Look into one of so many processes, so many of which are ranks like it, or workers."""
+        output = self._folder / f".stacks-{target.pid}-{self._number}.json"
+        self._number += 1
+        self._names[target.pid] = target.name
+        seconds, core_share = self._budget.chunk(time.perf_counter(), self._used_s(), self._idle.cores)
+        part = 1 if alike == all_of_them else 2  # ranks together get as many samples as workers together
+        rate = max(SLOWEST, min(FASTEST, int(core_share / self._cost_s() / part / alike)))
+        try:
+            self._running[target.pid] = Recorder(self._py_spy, target.pid, rate, seconds, output)
+        except PySpyUnavailableError as error:
+            self._refused[target.name] = str(error)
 
     def _cost_s(self) -> float:
         """CPU time of one sample."""
         if not self._samples_taken:
             return LIKELY_COST_S
-        used = resource.getrusage(resource.RUSAGE_CHILDREN)
-        sampling = used.ru_utime + used.ru_stime - self._instances * START_COST_S
-        return max(LEAST_COST_S, sampling / self._samples_taken)
+        return max(LEAST_COST_S, (self._used_s() - self._instances * START_COST_S) / self._samples_taken)
 
-    def _start(self, target: Target, rate: int) -> None:
-        self._number += 1
-        output = self._folder / f".stacks-{target.pid}-{self._number}.json"
-        self._names[target.pid] = target.name
-        try:
-            longest = CHUNK_S if self._samples_taken else FIRST_CHUNK_S
-            self._running[target.pid] = Recorder(self._py_spy, target.pid, rate, longest, output)
-        except PySpyUnavailableError as error:
-            self._refused[target.name] = str(error)
+    def _used_s(self) -> float:
+        """CPU time of those instances of py-spy that have ended."""
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return used.ru_utime + used.ru_stime if self._samples_taken else 0.0
 
     def _collect(self) -> None:
         """Read what has ended."""
