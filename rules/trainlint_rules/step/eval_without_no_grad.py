@@ -533,6 +533,95 @@ class EvalWithoutNoGrad(Rule):
             """,
             because="what is no model has no gradients",
         ),
+        valid(
+            """
+            import torch
+            from openvision.engine import BaseModule
+            from torch import nn
+
+
+            class Decoder(BaseModule):
+                def __init__(self):
+                    super().__init__()
+                    self.embed = nn.Linear(8, 8)
+                    self.classifier = nn.Linear(8, 4)
+
+                def forward_train(self, features):
+                    return self.classifier(self.embed(features))
+
+                def forward_test(self, features, steps):
+                    outputs = []
+                    for step in range(steps):
+                        features = self.embed(features)
+                        outputs.append(self.classifier(features))
+                    return torch.stack(outputs, dim=1)
+            """,
+            because="a base class that is out of sight calls it, and may have switched gradients off",
+        ),
+        valid(
+            """
+            import functools
+
+            import torch
+            from torch import nn
+
+
+            class Encoder(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.layer = nn.Linear(8, 8)
+
+                def forward(self, inputs):
+                    return self.layer(inputs)
+
+
+            class Fusion(nn.Module):
+                def __init__(self, width, models):
+                    super().__init__()
+                    self.models = nn.ModuleList(models)
+                    self.head = nn.Linear(8 * len(models), width)
+
+                def forward(self, inputs):
+                    return self.head(torch.cat([model(inputs) for model in self.models], dim=-1))
+
+
+            def create(name):
+                if name == "fusion":
+                    return functools.partial(Fusion, 4)
+                return Encoder()
+
+
+            def build(names):
+                models = []
+                fusion = None
+                for name in names:
+                    model = create(name)
+                    if isinstance(model, functools.partial):
+                        fusion = model
+                    else:
+                        models.append(model)
+                return fusion(models=models)
+
+
+            @torch.no_grad()
+            def scores(model, inputs):
+                return model(inputs)
+
+
+            def evaluate(paths, names):
+                found = []
+                for path in paths:
+                    model = build(names)
+                    model.load_state_dict(torch.load(path))
+                    model.eval()
+                    found.append(scores(model, torch.ones(8, 8)))
+                return found
+
+
+            evaluate(torch.load("paths.pt"), torch.load("names.pt"))
+            """,
+            because="what makes a model is called, not the model",
+        ),
     )
 
     def check(self, project: Project) -> Iterator[Finding]:

@@ -109,12 +109,24 @@ def call(frame: Frame, callee: Value, given: Given, node: code.Call | None) -> V
 
 def _call_choice(frame: Frame, callee: Choice, given: Given, node: code.Call | None) -> Value:
     one_of = [option for option in callee.options if option != NONE]
+    makers = [option for option in one_of if _makes_module(option)]
+    if makers and not any(tensors.tensors_in(value) for value in given.all()):
+        # where a model or what makes one is called with no tensor, one is made
+        one_of = makers
     if len(one_of) < 2:
         return join_all(call(frame, option, given, node) for option in one_of)
     outer, frame.choosing = frame.choosing, node.at if node is not None else -1
     result = join_all(call(frame, transforms.one_of(option), given, node) for option in one_of)
     frame.choosing = outer
     return result
+
+
+def _makes_module(callee: Value) -> bool:
+    """Whether a call makes a model, rather than running one."""
+    made = callee.function if isinstance(callee, Partial) else callee
+    if isinstance(made, Class):
+        return classes.is_module_class(made)
+    return isinstance(made, Reference) and library.is_module_class(made.name)
 
 
 def _call_bound(frame: Frame, callee: Bound, given: Given, node: code.Call | None) -> Value:

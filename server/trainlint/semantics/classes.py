@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 
 from trainlint.semantics import code, library
@@ -49,6 +50,17 @@ def lineage(cls: Class, depth: int = 0) -> list[Class]:
     """A class and its bases in the project."""
     bases = [base for base in cls.bases if isinstance(base, Class) and base is not cls and depth < _DEEPEST_BASE]
     return [cls, *(found for base in bases for found in lineage(base, depth + 1))]
+
+
+def derives_from_unseen(cls: Class) -> bool:
+    """Whether a class has a base whose code is neither in the project nor known, which may call its methods."""
+    bases = [base for one in lineage(cls) for base in one.bases]
+    return any(not isinstance(base, Class | Reference) or _is_unseen(base) for base in bases)
+
+
+def _is_unseen(base: Class | Reference) -> bool:
+    package, _, inside = base.name.partition(".") if isinstance(base, Reference) else ("", "", "")
+    return bool(inside) and package not in library.KNOWN_PACKAGES and package not in sys.stdlib_module_names
 
 
 def is_module_class(cls: Class) -> bool:

@@ -50,7 +50,7 @@ from trainlint.semantics.state import (
     Where,
 )
 from trainlint.semantics.values import NUMBER, Bound, Class, Function, Instance, Object, is_reference
-from trainlint.semantics.vocabulary import Framework, Known
+from trainlint.semantics.vocabulary import Framework, GradMode, Known
 
 _RECURSION = 12_000
 """Deep enough for calls followed 24 deep through nested statements; the interpreter's own frames are small."""
@@ -412,7 +412,9 @@ class Linker:
             return
         for_training = "step" in facts.mentions or naming.is_of_training(function.qualname)
         root = Root(role, assumed=role is Role.FORWARD, for_training=for_training)
-        frame.where = Where(root)
+        # whether the code that calls it, of a base that is not seen, has switched gradients off is not known
+        unseen = function.owner is not None and classes.derives_from_unseen(function.owner)
+        frame.where = Where(root, grad=GradMode.UNKNOWN if unseen else GradMode.ENABLED)
         if role in (Role.SAMPLE, Role.COLLATE) and isinstance(receiver, Instance):
             name = function.define.name
             frameworks.run_as(

@@ -18,6 +18,7 @@ from trainlint.semantics import (
     naming,
     normalization,
     object_types,
+    parameters,
     records,
     steps,
     submodules,
@@ -135,8 +136,11 @@ def call_module(frame: Frame, module: Instance, given: Given, node: code.Call | 
         # what stands before the forward may switch gradients off, or run something else
         result = functions.call_function(frame, called, replace(given, positional=[module, *given.positional]), node)
         return placed(frame, result, module.place, given.all())
-    record_forward(frame, module, node)
     forward = classes.find_member(module.cls, "forward")
+    if isinstance(forward, Function) and not parameters.takes(forward, given):
+        # what is called is something else: another model, or what makes one
+        return UNKNOWN
+    record_forward(frame, module, node)
     values = given.all()
     if not isinstance(forward, Function) or not _worth_following(frame, module):
         clocks.note_work(frame, node, module)

@@ -13,8 +13,10 @@ from trainlint.semantics.values import (
     STRING,
     UNKNOWN,
     Choice,
+    Class,
     Listing,
     Object,
+    Partial,
     Reference,
     Tensor,
     Value,
@@ -26,6 +28,8 @@ _TENSORS = frozenset({"torch.Tensor", "torch.nn.Parameter", "torch.nn.parameter.
 _MODELS = frozenset({"torch.nn.Module", "transformers.PreTrainedModel"})
 _NUMBERS = frozenset({"int", "float", "bool", "complex", "numbers.Number", "numbers.Real", "numpy.number"})
 _CONTAINERS = frozenset({"list", "tuple", "dict", "collections.abc.Mapping", "collections.abc.Sequence"})
+_CONSTRUCTORS = frozenset({"functools.partial", "type"})
+"""Types of what makes an object once it is called."""
 _TENSOR_TESTS = frozenset({"torch.is_tensor", "torch.is_floating_point"})
 _OF_A_TENSOR = frozenset({"item", "detach", "cpu", "numpy", "requires_grad"})
 """Attributes that code asks for to tell a tensor from a number: `hasattr(loss, "item")`."""
@@ -89,6 +93,8 @@ def _of_type(frame: Frame, test: code.Call, value: Value, holds: bool) -> Value 
         return None
     if asked <= _TENSORS:
         return _only_tensors(value) if holds else _no_tensor(value)
+    if asked <= _CONSTRUCTORS:
+        return _only_constructors(value) if holds else _no_constructor(value)
     if not holds:
         return _no_model(value) if asked <= _MODELS else None
     if asked <= _NUMBERS:
@@ -129,6 +135,17 @@ def _only_tensors(value: Value) -> Value | None:
         tensors = [option for option in value.options if isinstance(option, Tensor)]
         return tensors[0] if len(tensors) == 1 else None
     return replace(value, container=False) if isinstance(value, Tensor) else None
+
+
+def _only_constructors(value: Value) -> Value:
+    """What of a value makes an object once it is called; something of which nothing is known where nothing does."""
+    kept = tuple(option for option in options(value) if isinstance(option, Partial | Class | Reference))
+    return join_all(kept) if kept else replace(OBJECT)
+
+
+def _no_constructor(value: Value) -> Value | None:
+    kept = tuple(option for option in options(value) if not isinstance(option, Partial | Class))
+    return join_all(kept) if kept and len(kept) < len(options(value)) else None
 
 
 def _no_model(value: Value) -> Value | None:

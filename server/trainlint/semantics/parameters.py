@@ -59,6 +59,14 @@ def bind_arguments(frame: Frame, function: Function, given: Given) -> dict[str, 
     return bound
 
 
+def takes(function: Function, given: Given) -> bool:
+    """Whether a function has a parameter for each keyword that a call passes it."""
+    parameters = function.define.parameters
+    if function.decorators or any(parameter.kind == "**" for parameter in parameters):
+        return True
+    return given.keywords.keys() <= {parameter.name for parameter in parameters}
+
+
 _TELLING = frozenset(
     [
         "cuda",

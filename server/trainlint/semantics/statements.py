@@ -345,7 +345,7 @@ def _wrapped(frame: Frame, function: Function) -> Function:
 
 def _define_class(frame: Frame, node: code.DefineClass) -> Leaves:
     qualname = f"{frame.symbol}.{node.name}" if frame.symbol else node.name
-    bases = tuple(expressions.evaluate(frame, base.value) for base in node.bases if base.keyword is None)
+    bases = tuple(_base(frame, base.value) for base in node.bases if base.keyword is None)
     decorators = [expressions.evaluate(frame, decorator) for decorator in node.decorators]
     settings = command_line.is_settings_class(decorators, bases) or any(
         isinstance(decorator, code.Call) and dotted(decorator.function).endswith(("dataclass", "define"))
@@ -388,6 +388,12 @@ def _define_class(frame: Frame, node: code.DefineClass) -> Leaves:
                 _make_setting(frame, cls, statement.targets[0].id)
     frame.bind(node.name, cls)
     return Leaves.END
+
+
+def _base(frame: Frame, node: code.Expression) -> Value:
+    """What a class derives from; types that a generic class is given, as in `Dataset[Sample]`, make no other class."""
+    generic = expressions.evaluate(frame, node.value) if isinstance(node, code.Subscript) else UNKNOWN
+    return generic if isinstance(generic, Class | Reference) else expressions.evaluate(frame, node)
 
 
 def _make_setting(frame: Frame, cls: Class, name: str) -> None:
