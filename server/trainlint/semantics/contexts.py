@@ -23,7 +23,7 @@ def context_of(where: Where, entry: Entry, nodes: NodeFacts) -> Context:
     frequency, region, loop = _frequency(where, entry, step)
     inside = step if step is not None or region is not Region.EVALUATION else _index(where, loop)
     confidence = Confidence.MEDIUM if _assumed(where) else Confidence.HIGH
-    if _undecided(where, step):
+    if _undecided(where, step) or where.root.doubtful:
         confidence = Confidence.LOW
     return Context(
         frequency=frequency,
@@ -107,7 +107,7 @@ def _frequency(where: Where, entry: Entry, step: int | None) -> tuple[Frequency,
         region = Region.EVALUATION if role is Role.EVALUATION else Region.TRAINING
         frequency, inner_region, loop = _in_step(where, None, where.loops, 0)
         return frequency, region if inner_region is Region.TRAINING else inner_region, loop
-    if role is Role.FORWARD:
+    if role is Role.FORWARD and not where.root.fits_something:
         return _in_step(where, None, where.loops, 0) if entry.trains else (Frequency.ONCE, Region.SETUP, None)
     return _outside_step(where)
 

@@ -28,7 +28,7 @@ from trainlint.semantics import (
     module_runs,
     names,
     naming,
-    object_types,
+    participation,
 )
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.configuration_files import ConfigurationFiles
@@ -49,7 +49,7 @@ from trainlint.semantics.state import (
     Units,
     Where,
 )
-from trainlint.semantics.values import NUMBER, Bound, Class, Function, Instance, Object, is_reference
+from trainlint.semantics.values import NUMBER, Bound, Class, Function, Instance, is_reference
 from trainlint.semantics.vocabulary import Framework, GradMode, Known
 
 _RECURSION = 12_000
@@ -415,6 +415,8 @@ class Linker:
         # whether the code that calls it, of a base that is not seen, has switched gradients off is not known
         unseen = function.owner is not None and classes.derives_from_unseen(function.owner)
         frame.where = Where(root, grad=GradMode.UNKNOWN if unseen else GradMode.ENABLED)
+        if role is Role.FORWARD and receiver is not None:
+            root.doubtful = participation.is_doubtful(frame, function, receiver)
         if role in (Role.SAMPLE, Role.COLLATE) and isinstance(receiver, Instance):
             name = function.define.name
             frameworks.run_as(
@@ -426,8 +428,12 @@ class Linker:
             )
             return
         is_static = any(is_reference(decorator, "staticmethod") for decorator in function.decorators)
+        reached = frozenset(run.reached) if root.doubtful else frozenset()
         functions.call_unbound(frame, function, receiver=None if is_static else receiver)
         ignite.run_rest(frame)
+        if root.doubtful:
+            # what it calls, if it is a forward, is judged by itself
+            run.reached &= {*reached, (module.path, index)}
 
     def _role(self, run: Run, module: ModuleState, index: int, function: Function) -> Role | None:
         """In which role to walk a function that nothing calls; None to leave it."""
@@ -448,7 +454,7 @@ class Linker:
                 return Role.SAMPLE if (name == "__iter__") == iterable else None
             if name == "forward" and classes.is_module_class(owner):
                 trained = run.mentions & {"backward", "training_step", "Trainer", "fit"}
-                return Role.FORWARD if trained and not _only_infers(function) else None
+                return Role.FORWARD if trained and not participation.only_infers(function) else None
             if "ollat" in owner.define.name and name == "__call__":
                 return Role.COLLATE
         if "collate" in name and owner is None:
@@ -493,16 +499,6 @@ class Linker:
 def _module_frame(run: Run, module: ModuleState) -> Frame:
     """A frame for what runs outside of any function of a module."""
     return Frame(run, module, Where(Root(Role.PROGRAM)), 0, "", module.variables)
-
-
-def _only_infers(function: Function) -> bool:
-    """Whether a forward is there to run a trained model: it switches gradients off, or its file exports models."""
-    without_gradients = any(
-        is_reference(decorator, *library.NO_GRADS)
-        or (isinstance(decorator, Object) and decorator.type == object_types.NO_GRAD)
-        for decorator in function.decorators
-    )
-    return without_gradients or any(naming.EXPORT.search(word) for word in function.module.name.split("."))
 
 
 def _is_of_unit_tests(module: ModuleState, name: str) -> bool:

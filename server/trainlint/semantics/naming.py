@@ -79,6 +79,8 @@ TRACED = Idiom(r"^is_(\w+_)?(tracing|scripting|exporting)$|^is_in_onnx_export$")
 EXPORT = Idiom(
     r"(^|_)(export(er|ers|s|ing)?|deploy(ment)?|onnx|tensorrt|trt|coreml|openvino|tflite)(_|$)", re.IGNORECASE
 )
+APPLIES_MODELS = Idiom(r"(^|_)(track(er|ing)|post_?process(or|ing)?|inferencer|stitcher|exporter|visuali[sz]er)(_|$)")
+"""In names of classes, as words: what applies models that were trained before."""
 TRAINING = Idiom(r"train|fit|(^|_)(run|step|epoch|update|optimi[sz]e)(_|$)", re.IGNORECASE)
 _OF_STEP = Idiom(r"backward|loss|learn|closure|batch|iter", re.IGNORECASE)
 """Further words of functions that do a part of a step."""

@@ -94,6 +94,8 @@ class Root:
     its own that happens to be one step long."""
     assumed: bool = False
     """Whether its role was inferred rather than proved."""
+    doubtful: bool = False
+    """Of a forward: whether it may as well be no part of any training step (`participation.is_doubtful`)."""
     trains: bool = True
     """For SAMPLE and COLLATE: whether a training loader, as far as known, uses it."""
     whole_pass: bool = False
@@ -105,6 +107,11 @@ class Root:
     def is_step(self) -> bool:
         """Whether each call of it is taken to be a training step, though nobody is seen to call it."""
         return self.runs_step and not self.makes_model and (self.updates or self.for_training)
+
+    @property
+    def fits_something(self) -> bool:
+        """Whether it makes the optimizer that it updates parameters with: a fit of its own, from beginning to end."""
+        return self.updates and self.makes_model
 
 
 @dataclass(eq=False, slots=True)

@@ -8,7 +8,7 @@ from typing import Any
 from trainlint.semantics import classes, code, library, object_types
 from trainlint.semantics.state import Frame
 from trainlint.semantics.text import dotted
-from trainlint.semantics.values import Function, Instance, Object, Value, options
+from trainlint.semantics.values import Function, Instance, Listing, Object, Value, options
 from trainlint.semantics.vocabulary import Known
 
 
@@ -144,6 +144,8 @@ def _submodules_used(model: Instance, branch: object) -> set[str]:
     return names
 
 
+_DEEPEST_LAYER = 8
+"""Modules inside of modules are looked through this deep."""
 _REGISTERING = frozenset({"Parameter", "register_parameter", "add_module", "register_module"})
 
 
@@ -170,6 +172,31 @@ def _keeps_buffers_alone(frame: Frame, model: Instance) -> bool:
                 if not all(_is_of_torch(value) for value in _assigned_to_self(body)):
                     return False
     return True
+
+
+def lacks_parameters(frame: Frame, model: Instance, depth: int = 0) -> bool:
+    """Whether a module of the project's own has no parameters, as far as can be told: none is registered, and no layer
+    that has some is assigned. What a constructor is given under a name that says nothing may be one all the same."""
+    if classes.library_bases(model.cls) != {"torch.nn.Module"} or depth > _DEEPEST_LAYER:
+        return False
+    model.settle()
+    for cls in classes.lineage(model.cls):
+        for member in cls.members.values():
+            if isinstance(member, Function) and isinstance(member.define, code.Define):
+                frame.run.read.add((member.module.path, member.define.body))
+                if not _REGISTERING.isdisjoint(member.module.facts.words(member.define.body)):
+                    return False
+    return not any(_has_parameters(frame, value, depth) for value in model.attributes.values())
+
+
+def _has_parameters(frame: Frame, value: Value, depth: int) -> bool:
+    """Whether what an attribute holds is a layer with parameters, or a list of such."""
+    for option in options(value.item if isinstance(value, Listing) else value):
+        if isinstance(option, Instance) and lacks_parameters(frame, option, depth + 1):
+            continue
+        if _is_layer(option):
+            return True
+    return False
 
 
 def _assigned_to_self(body: code.Block) -> Iterator[code.Expression]:
