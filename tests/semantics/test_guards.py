@@ -116,6 +116,11 @@ CONDITIONS = [
     ("torch.jit.is_tracing()", GuardKind.EXCEPTIONAL),
     ("torch.jit.is_scripting() or torch.jit.is_tracing()", GuardKind.EXCEPTIONAL),
     ("is_fx_tracing() and step > 3", GuardKind.EXCEPTIONAL),
+    ("torch.compiler.is_compiling()", GuardKind.EXCEPTIONAL),
+    ("torch._dynamo.is_compiling()", GuardKind.EXCEPTIONAL),
+    ("is_torchdynamo_compiling()", GuardKind.EXCEPTIONAL),
+    ("torch.jit.is_tracing() or is_torchdynamo_compiling()", GuardKind.EXCEPTIONAL),
+    ("torch._C._get_tracing_state()", GuardKind.EXCEPTIONAL),
     ("model.training", GuardKind.TRAINING),
     ("not model.training", GuardKind.EVALUATION),
 ]
@@ -139,6 +144,8 @@ NO_SPECIAL_GUARD = [
     "args.tpu is None",
     "not is_torch_xla_available()",
     "first_batch_done",
+    "not torch.compiler.is_compiling()",
+    "not torch.jit.is_scripting()",
     "device.type != 'mps'",
 ]
 

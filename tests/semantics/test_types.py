@@ -80,6 +80,27 @@ RETURNED = {
         return tensor.max() + 1
     return tensor.size(0)
     """,
+    "what a name holds while the model is compiled": """
+    if torch.compiler.is_compiling():
+        count = tensor.max() + 1
+    else:
+        count = tensor.size(0)
+    return count
+    """,
+    "what it holds where the model is not scripted": """
+    count = tensor.max() + 1
+    if not torch.jit.is_scripting():
+        count = tensor.size(0)
+    return count
+    """,
+    "what an expression is while the model is traced": """
+    return tensor.max() + 1 if torch.jit.is_tracing() else tensor.size(0)
+    """,
+    "what is returned unless the model runs as it is written": """
+    if not torch.jit.is_tracing():
+        return tensor.size(0)
+    return tensor.max() + 1
+    """,
     "what a class that derives from tensors tells of itself": """
     if isinstance(tensor, Edges):
         return max(tensor.get_sparse_size())

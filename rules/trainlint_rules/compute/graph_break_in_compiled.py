@@ -399,7 +399,6 @@ def _ends_graph(one: SyncPoint | DynamicShape | Report) -> bool:
 
 
 def _is_traced(context: Context) -> bool:
-    """Whether it runs per step, in training, in what is compiled, and is not left out while compiling."""
+    """Whether it runs per step, in training, in what is compiled."""
     per_step = context.frequency >= Frequency.PER_STEP and context.region is Region.TRAINING
-    left_out = any("compiling" in guard.text for guard in context.guards)
-    return context.compiled and per_step and context.routine and bool(context.path) and not left_out
+    return context.compiled and per_step and context.routine and bool(context.path)

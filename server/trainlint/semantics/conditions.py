@@ -47,7 +47,7 @@ def run_if(frame: Frame, node: code.If) -> Leaves:
     known = _known_test(frame, node.test, test)
     if known is not None:
         return statements.run_block(frame, node.body if known else node.orelse)
-    positive, negative = _kinds_of(frame, node.test, test)
+    positive, negative = kinds_of(frame, node.test, test)
     if _remembers(frame, node) or (not positive and _latches(frame, node)):
         positive = (GuardKind.FIRST,)
     elif not positive:
@@ -78,7 +78,7 @@ def run_if(frame: Frame, node: code.If) -> Leaves:
     if first is Leaves.END and second is Leaves.END:
         narrowing.forget(after_body, if_true, frame.variables, if_false, before)
     _release_graphs(node, after_body, frame.variables)
-    _join_branches(frame, first, after_body, second)
+    _join_branches(frame, first, after_body, second, positive, negative)
     _hold(frame, held, frame.variables)
     if first is Leaves.END and second is Leaves.END:
         return Leaves.END
@@ -88,11 +88,19 @@ def run_if(frame: Frame, node: code.If) -> Leaves:
     return Leaves.END
 
 
-def _kinds_of(frame: Frame, test: code.Expression, value: Value) -> tuple[tuple[GuardKind, ...], tuple[GuardKind, ...]]:
+def kinds_of(frame: Frame, test: code.Expression, value: Value) -> tuple[tuple[GuardKind, ...], tuple[GuardKind, ...]]:
     """The kinds of guard that a condition is, for both branches; a comparison has told with its value."""
     if isinstance(value, Test) and isinstance(test, code.Compare):
         return value.positive, value.negative
-    return guards.classify(test, lambda item: expressions.evaluate_quietly(frame, item), frame.run.rank_names)
+    kinds = guards.classify(test, lambda item: expressions.evaluate_quietly(frame, item), frame.run.rank_names)
+    return kinds[::-1] if frame.where.compiled and _asks_for_compiler(test) else kinds
+
+
+def _asks_for_compiler(test: code.Expression) -> bool:
+    """Whether a condition asks whether `torch.compile` traces the code, which turns round in code that it does."""
+    while isinstance(test, code.Unary) and test.op == "not":
+        test = test.operand
+    return isinstance(test, code.Call) and guards.last_word(test.function).endswith("compiling")
 
 
 def _latches(frame: Frame, node: code.If) -> bool:
@@ -438,7 +446,15 @@ def _ends_loops(frame: Frame, block: code.Block) -> tuple[bool, int | None]:
     return False, None
 
 
-def _join_branches(frame: Frame, first: Leaves, body: dict[str, Value], second: Leaves) -> None:
+def _join_branches(
+    frame: Frame,
+    first: Leaves,
+    body: dict[str, Value],
+    second: Leaves,
+    positive: tuple[GuardKind, ...],
+    negative: tuple[GuardKind, ...],
+) -> None:
+    """Leave in the frame what either branch leaves; a branch for tracing leaves only what the other does not bind."""
     if first is not Leaves.END:
         return
     if second is not Leaves.END:
@@ -446,11 +462,11 @@ def _join_branches(frame: Frame, first: Leaves, body: dict[str, Value], second: 
         return
     orelse = frame.variables
     for name, value in body.items():
-        if name in orelse:
-            if orelse[name] is not value:
-                orelse[name] = join(value, orelse[name])
-        else:
+        held = orelse.get(name)
+        if held is None or GuardKind.EXCEPTIONAL in negative:
             orelse[name] = value
+        elif held is not value and GuardKind.EXCEPTIONAL not in positive:
+            orelse[name] = join(value, held)
 
 
 def _release_graphs(node: code.If, body: dict[str, Value], orelse: dict[str, Value]) -> None:

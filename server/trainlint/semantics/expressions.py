@@ -497,12 +497,14 @@ def _conditional(frame: Frame, node: code.Conditional) -> Value:
     known = guards.truth(test)
     if known is not None:
         return evaluate(frame, node.body if known else node.orelse)
-    positive, negative = guards.classify(node.test, lambda expression: evaluate_quietly(frame, expression))
+    positive, negative = conditions.kinds_of(frame, node.test, test)
     left_out, else_left_out = presence.ruled_out(frame, node.test)
     positive += (GuardKind.OFF,) * left_out
     negative += (GuardKind.OFF,) * else_left_out
     body = conditions.under_guards(frame, positive, node.test, lambda: _told(frame, node.test, True, node.body))
     orelse = conditions.under_guards(frame, negative, node.test, lambda: _told(frame, node.test, False, node.orelse))
+    if GuardKind.EXCEPTIONAL in positive + negative:
+        return orelse if GuardKind.EXCEPTIONAL in positive else body
     if (
         isinstance(body, Const)
         and isinstance(body.value, str)

@@ -74,8 +74,9 @@ EVALUATION = Idiom(
     re.IGNORECASE,
 )
 SAVES = Idiom(r"(^|_)save(_|$)|checkpoint", re.IGNORECASE)
-TRACED = Idiom(r"^is_(\w+_)?(tracing|scripting|exporting)$|^is_in_onnx_export$")
-"""Questions that hold while a model is taken down for export, and never in training."""
+TRACED = Idiom(r"^is_(\w+_)?(tracing|scripting|exporting|compiling)$|^is_in_onnx_export$|^_get_tracing_state$")
+"""Questions that hold while a model is taken down, for export or by the compiler, and never in code that runs as it is
+written."""
 EXPORT = Idiom(
     r"(^|_)(export(er|ers|s|ing)?|deploy(ment)?|onnx|tensorrt|trt|coreml|openvino|tflite)(_|$)", re.IGNORECASE
 )
