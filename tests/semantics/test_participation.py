@@ -243,3 +243,77 @@ def test_a_layer_is_judged_by_itself_where_only_a_doubtful_forward_is_seen_to_ca
 )
 def test_a_forward_that_updates_parameters(files: str) -> None:
     check(files)
+
+
+def test_a_loop_over_layers_that_fit_something_by_themselves_is_no_step_loop() -> None:
+    project = analyze(
+        {
+            "package.py": package("""
+        class Quantize(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.codes = nn.Parameter(torch.zeros(8))
+                self.optimizer = torch.optim.SGD([self.codes], lr=0.1)
+
+            def forward(self, x):
+                loss = (x - self.codes).square().mean()
+                loss.backward()
+                self.optimizer.step()
+                return self.codes
+
+        class Levels(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layers = nn.ModuleList([Quantize() for _ in range(4)])
+
+            def forward(self, x):
+                total = torch.zeros_like(x)
+                for layer in self.layers:
+                    total = total + layer(x)
+                return total
+        """)
+        }
+    )
+    (loop,) = project.step_loops
+    assert loop.site.symbol == "fit"
+    assert not project.kept_graphs
+
+
+def test_the_loop_of_a_forward_that_fits_something_is_a_step_loop() -> None:
+    project = analyze(
+        {
+            "package.py": package("""
+        class Adapt(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.weight = nn.Parameter(torch.zeros(8))
+                self.optimizer = torch.optim.SGD([self.weight], lr=0.1)
+
+            def forward(self, x):
+                for _ in range(5):
+                    loss = (x - self.weight).square().mean()
+                    loss.backward()
+                    self.optimizer.step()
+                return self.weight
+        """)
+        }
+    )
+    assert {loop.site.symbol for loop in project.step_loops} == {"fit", "Adapt.forward"}
+
+
+def test_a_tensor_goes_where_a_buffer_is_which_moves_with_its_module() -> None:
+    check(
+        package("""
+        class Codebook(nn.Module):
+            def __init__(self, size):
+                super().__init__()
+                self.register_buffer("mean", torch.zeros(size))
+                self.bound = torch.ones(size)
+
+            def forward(self, x):
+                x = x.cuda()
+                mean = x.mean(0).to(self.mean)  # reads: unknown
+                self.mean.lerp_(mean, 0.1)
+                return x, x.to(self.bound)  # reads: device
+        """)
+    )

@@ -58,7 +58,7 @@ def _mark(frame: Frame, node: code.Call | None, *, update: bool) -> None:
     """A backward pass or an optimizer step runs here: the innermost loop over data is a step loop."""
     frame.run.effects += 1
     where = frame.where
-    if not where.loops:
+    if not where.loops or _loops_over_layers(frame):
         if where.root.role is not Role.PROGRAM:
             where.root.runs_step = True
             where.root.updates = where.root.updates or update
@@ -96,6 +96,14 @@ def _mark(frame: Frame, node: code.Call | None, *, update: bool) -> None:
         if inner < len(where.loops) - 1 and not single:
             step_loop.micro_batches = True
         step_loop.wrapper = step_loop.wrapper or frame.run.wrapper
+
+
+def _loops_over_layers(frame: Frame) -> bool:
+    """Whether the open loops are those of a forward over its layers, one of which fits something by itself: what it
+    fits is a part of the step that calls the whole forward."""
+    where = frame.where
+    calls_layer = where.root.role is Role.FORWARD and len(where.loops) <= frame.loop_base
+    return calls_layer and not any(loop.over_data for loop in where.loops)
 
 
 def _site_in_loop(frame: Frame, node: code.Call, index: int) -> Site:

@@ -295,9 +295,10 @@ def target_of(given: Given) -> tuple[DeviceValue | None, bool]:
             if device is not None:
                 return device, True
             if isinstance(option, Tensor):
-                return DeviceValue(
-                    cuda=option.place is Place.DEVICE, cpu=option.place is Place.HOST, proved=option.proved
-                ), True
+                on_host = option.place is Place.HOST
+                # a buffer moves with its module, and that with the module that holds it
+                stays = not (on_host and option.registered)
+                return DeviceValue(cuda=option.place is Place.DEVICE, cpu=on_host, proved=option.proved and stays), True
             if isinstance(option, Reference):
                 return None, False
             if isinstance(option, Unknown | Option) and "device" not in given.keywords:
