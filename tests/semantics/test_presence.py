@@ -113,3 +113,34 @@ def test_what_is_filled_in_by_the_branch_itself_was_missing_before() -> None:
         }
     )
     assert {sync.context.confidence for sync in project.syncs} <= {Confidence.LOW}
+
+
+@pytest.mark.parametrize(
+    ("call", "kept"),
+    [
+        ("measure(model, images, False)", 0),
+        ("measure(model, images, with_graph=False)", 0),
+        ("measure(model, images, True)", 1),
+        ("measure(model, images)", 1),
+    ],
+)
+def test_a_default_that_is_filled_in_is_forgotten_where_the_call_passes_something(call: str, kept: int) -> None:
+    project = analyze(
+        {
+            "train.py": plain("""
+            def measure(model, images, with_graph=None):
+                if with_graph is None:
+                    with_graph = config.with_graph
+                outputs = model(images)
+                return outputs if with_graph else outputs.detach()
+
+            collected = []
+            for images, labels in train_loader:
+                loss = criterion(model(images.cuda()), labels)
+                loss.backward()
+                optimizer.step()
+                collected.append(CALL)
+            """).replace("CALL", call)
+        }
+    )
+    assert len(project.kept_graphs) == kept

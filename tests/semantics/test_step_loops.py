@@ -203,3 +203,77 @@ def benchmark():
 benchmark()
 """)
     assert loop.steps
+
+
+@pytest.mark.parametrize(
+    ("name", "found"), [("compare_gradients", 0), ("_measure_peak", 0), ("benchmark_backward", 0), ("learn", 1)]
+)
+def test_a_loop_whose_backward_passes_all_run_in_measurements_is_no_step_loop(name: str, found: int) -> None:
+    project = analyze(
+        {
+            "train.py": f"""{PREPARED}
+def {name}(candidate):
+    candidate(batch).sum().backward()
+
+def examine(candidates):
+    for candidate in candidates:
+        {name}(candidate)
+        torch.cuda.synchronize()
+
+examine(find_models())
+"""
+        }
+    )
+    assert len(project.step_loops) == found
+    assert sum(call.context.hot for call in project.calls_of("torch.cuda.synchronize")) == found
+
+
+def test_a_measurement_in_a_loop_that_updates_leaves_it_a_step_loop() -> None:
+    loop = step_loop("""
+def profile_batch(batch):
+    loss = model(batch).square().mean()
+    loss.backward()
+
+for batch in loader:
+    profile_batch(batch)
+    optimizer.step()
+""")
+    assert loop.context.frequency is Frequency.PER_STEP
+
+
+def test_a_loop_over_the_losses_of_a_step_is_a_part_of_it() -> None:
+    project = analyze(
+        {
+            "train.py": f"""{PREPARED}
+def add_up(losses):
+    total = 0
+    for loss in losses:
+        total += loss
+        loss.backward()
+    return total
+
+for batch in loader:
+    total = add_up(model.losses(batch))
+    optimizer.step()
+    print("total", total)
+"""
+        }
+    )
+    (loop,) = project.step_loops
+    assert loop.site.symbol == ""
+    assert project.kept_graphs == []
+
+
+def test_a_loop_that_updates_after_the_backward_pass_of_each_item_goes_over_data() -> None:
+    project = analyze(
+        {
+            "train.py": f"""{PREPARED}
+for epoch in range(3):
+    for loss in model.losses(loader):
+        loss.backward()
+        optimizer.step()
+"""
+        }
+    )
+    (loop,) = project.step_loops
+    assert loop.site.row == PREPARED.count("\n") + 3

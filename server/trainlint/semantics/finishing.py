@@ -160,10 +160,13 @@ class Finisher:
         self._finish_loops()
 
     def _leave_out_measured_loops(self) -> None:
-        """A loop that runs backward passes and updates nothing, in a function named for evaluation or measurement, is
-        no step loop: `def benchmark(…)`."""
+        """A loop that runs backward passes and updates nothing, in a function named for evaluation or measurement or
+        by calls of such functions alone, is no step loop: `def benchmark(…)`."""
         for loop in self.run.loops.values():
-            if loop.runs_step and not loop.updates and naming.evaluates(loop.site.symbol.rpartition(".")[2]):
+            if not loop.runs_step or loop.updates:
+                continue
+            in_measurement = naming.measures(loop.site.symbol.rpartition(".")[2])
+            if in_measurement or (loop.backwards and loop.only_measured):
                 loop.runs_step = loop.trains = False
 
     def _settle_passes(self) -> None:

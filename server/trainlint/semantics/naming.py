@@ -73,6 +73,10 @@ EVALUATION = Idiom(
     r"|sample|generate|benchmark)(_|$|\d)",
     re.IGNORECASE,
 )
+_MEASUREMENT = Idiom(
+    r"(^|_)(measure|measurement|verify|verification|compare|profile|profiler|profiling|bench(mark)?s?|grad_?check)(_|$|\d)",
+    re.IGNORECASE,
+)
 SAVES = Idiom(r"(^|_)save(_|$)|checkpoint", re.IGNORECASE)
 TRACED = Idiom(r"^is_(\w+_)?(tracing|scripting|exporting|compiling)$|^is_in_onnx_export$|^_get_tracing_state$")
 """Questions that hold while a model is taken down, for export or by the compiler, and never in code that runs as it is
@@ -152,6 +156,11 @@ SAMPLER = Idiom(r"sampler")
 def evaluates(name: str) -> bool:
     """Whether a function called `name` evaluates a model, and does not train one."""
     return EVALUATION.search(name) and not TRAINING.search(name)
+
+
+def measures(name: str) -> bool:
+    """Whether a function called `name` looks at what a model does, its gradients too, and does not train it."""
+    return evaluates(name) or (_MEASUREMENT.search(name) and not TRAINING.search(name))
 
 
 def is_of_training(qualname: str) -> bool:

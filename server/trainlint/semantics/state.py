@@ -152,6 +152,8 @@ class LoopRun:
     """Name of the variable that counts its turns."""
     backwards: dict[Site, bool] = field(default_factory=dict)
     """Backward passes, with whether each may be one of several to an optimizer step."""
+    only_measured: bool = True
+    """Whether all of them run in functions that are named for evaluation or measurement, called from this loop."""
     backward_guards: list[tuple[Standing, ...]] = field(default_factory=list)
     """The guards before each backward pass so far."""
     updates: dict[Site, bool] = field(default_factory=dict)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from trainlint.semantics import accumulation, clocks, code, graphs
+from trainlint.semantics import accumulation, clocks, code, graphs, naming
 from trainlint.semantics.project import BackwardPass, Site
-from trainlint.semantics.state import Frame, Role
+from trainlint.semantics.state import Frame, LoopRun, Role, Where
+from trainlint.semantics.text import dotted
 from trainlint.semantics.values import UNKNOWN, Tensor, Value
 from trainlint.semantics.vocabulary import GuardKind, Place
 
@@ -14,6 +15,7 @@ def mark_backward(frame: Frame, node: code.Call | None, loss: Value = UNKNOWN) -
     proved = isinstance(loss, Tensor) and loss.proved
     frame.run.training_places.add(loss.place if isinstance(loss, Tensor) and proved else Place.UNKNOWN)
     clocks.note_work(frame, node, loss)
+    _note_losses(frame, node)
     _mark(frame, node, update=False)
     if node is not None:
         frame.run.record(
@@ -28,6 +30,18 @@ def mark_backward(frame: Frame, node: code.Call | None, loss: Value = UNKNOWN) -
             retains_graph=_retains_graph(node),
             graph_ends_with_step=_retains_graph(node) and graphs.end_with_step(frame),
         )
+
+
+def _note_losses(frame: Frame, node: code.Call | None) -> None:
+    """A loop that runs the backward pass of what it goes over, and updates nothing, goes over the losses of one step
+    and not over data."""
+    loop = frame.open_loops[-1] if frame.open_loops else None
+    if node is None or not isinstance(loop, code.For) or not isinstance(loop.target, code.Name):
+        return
+    names = {dotted(one) for one in (code.receiver_of(node), *(argument.value for argument in node.arguments)) if one}
+    updates = any(isinstance(item, code.Attribute) and item.name == "step" for item in code.walk(loop.body))
+    if loop.target.id in names and not updates and frame.where.loops and not frame.where.loops[-1].over_data:
+        frame.where.loops[-1].small = True
 
 
 def _retains_graph(node: code.Call) -> bool:
@@ -77,6 +91,8 @@ def _mark(frame: Frame, node: code.Call | None, *, update: bool) -> None:
     inner = data[-1]
     step_loop = where.loops[inner]
     step_loop.runs_step = True
+    if not update:
+        step_loop.only_measured = step_loop.only_measured and _is_measured(where, step_loop)
     for loop in where.loops[inner:]:
         loop.trains = True
     for loop in where.loops[:inner]:
@@ -104,6 +120,12 @@ def _loops_over_layers(frame: Frame) -> bool:
     where = frame.where
     calls_layer = where.root.role is Role.FORWARD and len(where.loops) <= frame.loop_base
     return calls_layer and not any(loop.over_data for loop in where.loops)
+
+
+def _is_measured(where: Where, loop: LoopRun) -> bool:
+    """Whether one of the functions that are entered inside a loop is named for evaluation or measurement."""
+    outside = len(loop.where.calls) if loop.where is not None else 0
+    return any(naming.measures(entered.name.rpartition(".")[2]) for entered in where.calls[outside:])
 
 
 def _site_in_loop(frame: Frame, node: code.Call, index: int) -> Site:
