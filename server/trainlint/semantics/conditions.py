@@ -76,8 +76,8 @@ def run_if(frame: Frame, node: code.If) -> Leaves:
     frame.variables.update(if_false)
     second = _branch(frame, node.orelse, negative, node.test)
     if first is Leaves.END and second is Leaves.END:
-        if left_out != else_left_out:
-            # what a branch assigns that is not taken stays away: `if size is None: size = self.size`
+        if left_out != else_left_out and isinstance(node.test, code.Compare):
+            # a default is filled in only where the call passed nothing: `if size is None: size = self.size`
             after_body = dict(frame.variables) if left_out else after_body
             _hold(frame, held, after_body)
         narrowing.forget(after_body, if_true, frame.variables, if_false, before)
