@@ -5,6 +5,7 @@ from __future__ import annotations
 from marked_programs import check, plain, table
 
 from trainlint.lint.analyze import analyze
+from trainlint.semantics.vocabulary import Confidence
 
 LAYER = """
 class Layer(nn.Module):
@@ -211,3 +212,49 @@ def test_a_function_that_trains_what_it_is_given_is_a_step() -> None:
     project = analyze({"train.py": STEP.format(start="pass")})
     assert all(report.context.hot for report in project.reports)
     assert project.reports
+
+
+def test_what_is_drained_from_somewhere_is_often_nothing() -> None:
+    check(
+        plain("""
+    for images, labels in train_loader:
+        loss = criterion(model(images.to(device)), labels.to(device))
+        loss.backward()
+        optimizer.step()
+        rewards = source.pop_rewards()
+        if rewards:
+            print("an episode is over")  # under: data
+        shown = source.rewards()
+        if shown:
+            print("rewards")  # under: flag
+    """)
+    )
+
+
+def test_a_forward_that_asks_for_a_text_is_given_tokens_in_training() -> None:
+    project = analyze(
+        {
+            "reader.py": """
+import torch
+from torch import nn
+
+class Reader(nn.Module):
+    def __init__(self, tokenizer):
+        super().__init__()
+        self.tokenizer = tokenizer
+        self.layer = nn.Linear(3, 3).cuda()
+
+    def forward(self, given):
+        if isinstance(given, (str, list)):
+            given = self.tokenizer(given, return_tensors="pt")
+        return self.layer(given)
+
+def train(model, loader, optimizer):
+    for batch in loader:
+        model(batch).mean().backward()
+        optimizer.step()
+"""
+        }
+    )
+    (tokenization,) = project.tokenizations
+    assert tokenization.context.confidence is Confidence.LOW

@@ -6,8 +6,8 @@ import pytest
 from marked_programs import check, entry, program, table
 
 from trainlint.lint.analyze import analyze
-from trainlint.semantics.project import Project, TokenizerWork
-from trainlint.semantics.vocabulary import Confidence, GradMode, Known, Region
+from trainlint.semantics.project import Project, SyncKind, TokenizerWork
+from trainlint.semantics.vocabulary import Confidence, GradMode, Known, Place, Region
 
 PROGRAMS: dict[str, dict[str, str]] = {
     "a GAN with two optimizers": {
@@ -1200,3 +1200,56 @@ for inputs in torch.utils.data.DataLoader(torch.randn(64, 8)):
     assert [sync.site.row for sync in analyze({"train.py": text}).syncs] == [
         text[: text.index("{figure}")].count("\n") + 1
     ]
+
+
+@pytest.mark.parametrize(
+    ("unpacked", "test", "branches"),
+    [
+        ("parts, _, dataloader_idx", "dataloader_idx == 0", 0),
+        ("parts, _, batch_idx", "batch_idx > 0", 0),
+        ("parts, _, kinds", "kinds > 0", 1),
+        ("parts, _, kinds", "parts.num_graphs // 2 > 3", 0),
+        ("parts, _, kinds", "parts.weights // 2 > 3", 1),
+    ],
+)
+def test_numbers_that_come_along_with_a_batch_are_none_of_its_tensors(unpacked: str, test: str, branches: int) -> None:
+    text = f"""
+import lightning
+
+class Model(lightning.LightningModule):
+    def training_step(self, batch, number):
+        {unpacked} = batch
+        if {test}:
+            pass
+        return parts.sum()
+
+lightning.Trainer(accelerator="gpu").fit(Model(), loader)
+"""
+    syncs = analyze({"train.py": text}).syncs
+    assert sum(sync.kind is SyncKind.BRANCH and sync.value.place is Place.DEVICE for sync in syncs) == branches
+
+
+def test_a_module_that_a_function_of_a_forward_calls_is_a_part_of_the_model() -> None:
+    text = """
+import torch
+from torch import nn
+
+def spike(x, surrogate):
+    return surrogate(x - 1)
+
+class Neuron(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.surrogate = nn.Linear(8, 8)
+
+    def forward(self, x):
+        return spike(x, self.surrogate)
+
+def evaluate(model, loader):
+    model.eval()
+    for batch in loader:
+        model(batch)
+
+evaluate(Neuron().cuda(), torch.utils.data.DataLoader(torch.load("data.pt")))
+"""
+    assert [forward.text for forward in analyze({"evaluate.py": text}).evaluations] == ["model(batch)"]

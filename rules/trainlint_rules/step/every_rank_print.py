@@ -37,7 +37,8 @@ class EveryRankPrint(Rule):
 
     ## When it is fine
     Code under `rank == 0` or `is_main_process`, here or in a caller; a `print` or a logger that is silent on other
-    ranks; lines that name their rank, which are meant to come from each; start-up code that runs once.
+    ranks; lines that name their rank, which are meant to come from each; start-up code that runs once; `logger.debug`,
+    which loggers drop by default.
 
     ## Example
     ```python
@@ -585,6 +586,31 @@ class EveryRankPrint(Rule):
             """,
             because="a warning about settings that exclude each other",
         ),
+        valid(
+            """
+            import logging
+
+            import torch
+            import torch.distributed as dist
+            from torch import nn
+            from torch.nn.parallel import DistributedDataParallel as DDP
+
+            logger = logging.getLogger(__name__)
+
+
+            def train(loader):
+                dist.init_process_group("nccl")
+                model = DDP(nn.Linear(8, 1).cuda())
+                optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                for step, inputs in enumerate(loader):
+                    logger.debug("step %d", step)
+                    loss = model(inputs.cuda()).mean()
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+            """,
+            because="a line for whoever looks for a fault, which loggers drop by default",
+        ),
     )
 
     def check(self, project: Project) -> Iterator[Finding]:
@@ -649,6 +675,7 @@ def _repeats(report: Report) -> bool:
     return (
         report.kind in (ReportKind.PRINT, ReportKind.LOGGER)
         and not report.warns
+        and not report.dropped
         and context.entry.trains
         and context.frequency >= Frequency.PER_EPOCH
         and context.region not in (Region.DATA, Region.COLLATE)

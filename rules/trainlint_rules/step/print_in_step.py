@@ -9,7 +9,7 @@ from trainlint.lint.rule import Rule, invalid, quote, valid
 from trainlint.probe.evidence import Evidence
 from trainlint.probe.judges import judge_calls
 from trainlint.probe.verdict import Verdict
-from trainlint.semantics.project import Project, Report, ReportKind
+from trainlint.semantics.project import Project, ReportKind
 from trainlint_rules.step.interval_guard import INTERVAL, OwnIntervals, report_at_interval
 
 
@@ -404,7 +404,7 @@ class PrintInStep(Rule):
         intervals = OwnIntervals(project)
         for report in project.reports:
             on_the_hot_path = report.context.hot and report.context.routine and not report.warns
-            if report.kind is not ReportKind.TRACKER and on_the_hot_path and not _is_debug(report):
+            if report.kind is not ReportKind.TRACKER and on_the_hot_path and not report.dropped:
                 found = self.finding(
                     report,
                     f"{quote(report.text)} writes a line {report.context.frequency.phrase}",
@@ -417,8 +417,3 @@ class PrintInStep(Rule):
 
     def judge(self, finding: Finding, evidence: Evidence) -> Verdict:
         return judge_calls(evidence, finding.site)
-
-
-def _is_debug(report: Report) -> bool:
-    """Whether a logger drops it unless the level is lowered."""
-    return report.kind is ReportKind.LOGGER and report.name.rpartition(".")[2] == "debug"

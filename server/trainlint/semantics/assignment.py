@@ -19,6 +19,7 @@ from trainlint.semantics.state import Frame
 from trainlint.semantics.text import dotted
 from trainlint.semantics.values import (
     NONE,
+    NUMBER,
     UNKNOWN,
     Choice,
     Class,
@@ -84,7 +85,8 @@ def _assign_items(frame: Frame, targets: tuple[code.Expression, ...], value: Val
     else:
         item = iteration.item_of(frame, value) if isinstance(value, Object) else UNKNOWN
     for target in targets:
-        assign(frame, target, item)
+        counts = isinstance(item, Tensor) and naming.PLACE_IN_LOADER.search(dotted(target))
+        assign(frame, target, NUMBER if counts else item)
 
 
 def _part_of_output(frame: Frame, target: code.Expression, item: Tensor) -> Value:

@@ -167,6 +167,8 @@ def _tensor_attribute(frame: Frame, base: Tensor, name: str) -> Value:
         return replace(base, keeps_graph=False, gradient=name == "grad", figure=figure)
     if naming.CONFIG.search(name):
         return Option("config")
+    if naming.NUMBER_OF.search(name):
+        return UNKNOWN
     if name == "loss" and base.container:
         return replace(base, container=False, number=True)
     return replace(base, container=False) if name in ("loss", "logits", "T", "mT") else base

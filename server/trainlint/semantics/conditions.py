@@ -284,7 +284,11 @@ def _undecided(frame: Frame, test: code.Expression) -> tuple[GuardKind, ...]:
     """What a condition is that no name tells: one on values that the step computes, or a switch that is off."""
     if isinstance(test, code.Name | code.Attribute):
         value = expressions.evaluate(frame, test)
+        if isinstance(test, code.Name) and _is_drained(frame, test):
+            return (GuardKind.DATA,)
         return (GuardKind.OFF,) if value == Const(False) and _is_setting(frame, test) else ()
+    if _asks_for_text(frame, test):
+        return (GuardKind.DATA,)
     test = _reduced(test)
     if isinstance(test, code.Compare) and (frame.where.loops or frame.where.root.role is not Role.PROGRAM):
         if any(operator in ("is", "is not") for operator in test.ops):
@@ -293,6 +297,23 @@ def _undecided(frame: Frame, test: code.Expression) -> tuple[GuardKind, ...]:
             if isinstance(item, code.Name) and _computed_here(frame, item):
                 return (GuardKind.DATA,)
     return ()
+
+
+def _asks_for_text(frame: Frame, test: code.Expression) -> bool:
+    """Whether a forward whose calls are not seen asks if it was given a text: training gives it tokens as well."""
+    if not isinstance(test, code.Call) or dotted(test.function) != "isinstance" or len(test.arguments) != 2:
+        return False
+    tested, types = (argument.value for argument in test.arguments)
+    unseen = frame.where.root.role is Role.FORWARD and isinstance(tested, code.Name | code.Subscript)
+    return unseen and "str" in guards.identifiers(types) and isinstance(expressions.evaluate(frame, tested), Unknown)
+
+
+def _is_drained(frame: Frame, node: code.Name) -> bool:
+    """Whether a variable holds what each turn of a loop fetches from somewhere that is often empty."""
+    if not frame.open_loops:
+        return False
+    bound = frame.run.nodes.bindings(frame.open_loops[-1].body).get(node.id, ())
+    return any(isinstance(one, code.Call) and naming.DRAINS.search(guards.last_word(one.function)) for one in bound)
 
 
 _BY_ACCIDENT = (GuardKind.DATA,)

@@ -224,11 +224,7 @@ def record_forward(frame: Frame, model: Value, node: code.Call | None) -> None:
         return
     if frame.where.root.role is Role.FORWARD:
         return
-    if (
-        frame.function is not None
-        and frame.function.owner is not None
-        and classes.is_module_class(frame.function.owner)
-    ):
+    if _is_of_module(frame) or _inside_forward(frame):
         # a layer inside of a model: the call of the model is the one that matters
         return
     if isinstance(model, Instance) and submodules.keeps_buffers_alone(frame, model):
@@ -248,6 +244,23 @@ def record_forward(frame: Frame, model: Value, node: code.Call | None) -> None:
         frozen_inputs=isinstance(model, Object | Instance) and model.frozen,
         only_evaluates=_only_evaluates(frame),
     )
+
+
+def _is_of_module(frame: Frame) -> bool:
+    """Whether a method of a module runs."""
+    owner = frame.function.owner if frame.function is not None else None
+    return owner is not None and classes.is_module_class(owner)
+
+
+def _inside_forward(frame: Frame) -> bool:
+    """Whether the forward of a module is what leads here, by calls of functions that are none."""
+    outer = frame.caller
+    while outer is not None:
+        define = outer.function.define if outer.function is not None else None
+        if isinstance(define, code.Define) and define.name == "forward" and _is_of_module(outer):
+            return True
+        outer = outer.caller
+    return False
 
 
 def _only_evaluates(frame: Frame) -> bool:

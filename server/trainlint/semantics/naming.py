@@ -107,6 +107,12 @@ INTERVAL = Idiom(
     r"|save_iter|print_iter|eval_iter|log_iter|n_log|summary_steps?|checkpoint_steps?",
     re.IGNORECASE,
 )
+PLACE_IN_LOADER = Idiom(r"^_?(data_?loader|batch)_(i|idx|index)$")
+"""Which batch of a loader it is, or of which loader: a number that frameworks hand out along with the batch."""
+NUMBER_OF = Idiom(r"^(num|nb|n)_[a-z]")
+"""Attributes that count what an object has: `batch.num_graphs`."""
+DRAINS = Idiom(r"^_*(maybe|pop|drain|poll|try)_")
+"""Methods that often have nothing to return: `pop_total_rewards`."""
 COUNT = Idiom(r"(^|_)(num|nb|n|count|counts|size|sizes|len|length|lengths|samples|ntokens|nsamples)(_|$)")
 SHOULD = Idiom(
     r"(^|_)(should|do|is|time_to|need_to|needs|will|must|can)_?(log|print|save|eval|evaluate|report|checkpoint|validate|display|sample|visuali[sz]e|sync)"

@@ -240,6 +240,11 @@ class Report:
         return warning and any(guard.in_step and guard.kind in _CONDITIONS for guard in self.context.guards)
 
     @property
+    def dropped(self) -> bool:
+        """Whether a logger drops it unless the level is lowered: `logger.debug(…)`."""
+        return self.kind is ReportKind.LOGGER and self.name.rpartition(".")[2] == "debug"
+
+    @property
     def batched(self) -> bool:
         """Whether a tracker keeps what it is given for a later write: `wandb.log(…, commit=False)`,
         `mlflow.log_metric(…, synchronous=False)`, Lightning's `self.log` unless it says `on_step=True`."""
