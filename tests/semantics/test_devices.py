@@ -386,6 +386,12 @@ y = torch.arange(3, device=outputs.device).sum().item()  # reads: device
 z = torch.arange(3).to(outputs).sum().item()  # reads: device
 w = torch.tensor(3.0, device=inputs.device).item()  # reads: device
 """),
+    "by another tensor that was made on the host": step("""
+x = outputs.to(torch.zeros(3))  # reads: device, syncs: copy
+"""),
+    "by a tensor that may have moved": step("""
+x = outputs.to(model[0].weight)  # syncs: none
+"""),
     "by the device of the model's parameters": step("""
 where = next(model.parameters()).device
 x = labels.to(where).sum().item()  # reads: device

@@ -313,6 +313,46 @@ class SyncInStep(Rule):
             from torch import nn
             from torch.utils.data import DataLoader
 
+
+            class Encoder(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.embed = nn.Linear(32, 32)
+                    self.offset = nn.Parameter(torch.zeros(32))
+                    self.register_buffer("scale", torch.ones(32))
+
+                def forward(self, inputs):
+                    hidden = inputs.to(self.embed.weight.data)
+                    hidden = hidden.to(self.scale) * self.scale + self.offset
+                    return self.embed(hidden.to(next(self.parameters())))
+
+
+            class Model(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.encoder = Encoder()
+
+                def forward(self, inputs):
+                    return self.encoder(inputs).to(self.encoder.offset.data)
+
+
+            loader = DataLoader(torch.load("inputs.pt"), batch_size=64, num_workers=4, pin_memory=True)
+            model = Model().cuda()
+            optimizer = torch.optim.AdamW(model.parameters())
+            for inputs in loader:
+                loss = model(inputs.cuda(non_blocking=True)).square().mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="parameters and buffers have moved to the GPU with their module",
+        ),
+        valid(
+            """
+            import torch
+            from torch import nn
+            from torch.utils.data import DataLoader
+
             loader = DataLoader(torch.load("inputs.pt"), batch_size=64)
             model = nn.Linear(32, 1)
             optimizer = torch.optim.AdamW(model.parameters())

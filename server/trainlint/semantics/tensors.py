@@ -295,15 +295,20 @@ def target_of(given: Given) -> tuple[DeviceValue | None, bool]:
             if device is not None:
                 return device, True
             if isinstance(option, Tensor):
-                on_host = option.place is Place.HOST
-                # a buffer moves with its module, and that with the module that holds it
-                stays = not (on_host and option.registered)
-                return DeviceValue(cuda=option.place is Place.DEVICE, cpu=on_host, proved=option.proved and stays), True
+                return _where(option), True
             if isinstance(option, Reference):
                 return None, False
             if isinstance(option, Unknown | Option) and "device" not in given.keywords:
                 return None, False
     return None, "device" in given.keywords
+
+
+def _where(tensor: Tensor) -> DeviceValue:
+    """Where another tensor is. What was made on the host may have moved since, with its module or by its caller; only
+    what the code around has just made there, or brought there, has not."""
+    on_device = tensor.place is Place.DEVICE
+    on_host = tensor.place is Place.HOST and (tensor.created or tensor.fetched) and not tensor.registered
+    return DeviceValue(cuda=on_device, cpu=not on_device, proved=tensor.proved and (on_device or on_host))
 
 
 def move(frame: Frame, value: Tensor, given: Given, node: code.Call | None, name: str) -> Tensor:
