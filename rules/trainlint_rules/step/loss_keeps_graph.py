@@ -336,6 +336,64 @@ class LossKeepsGraph(Rule):
             """,
             because="detached where it is backpropagated here, and left to the caller's backward pass where it is not",
         ),
+        valid(
+            """
+            import torch
+            from torch import nn
+
+
+            def epoch(model, optimizer, groups, report):
+                for group in groups:
+                    optimizer.zero_grad()
+                    outputs = []
+                    for inputs in group:
+                        output = model(inputs.cuda(non_blocking=True))
+                        outputs.append(output)
+                        loss = output.square().mean() / len(group)
+                        loss.backward()
+                    optimizer.step()
+                    report(outputs)
+
+
+            model = nn.Linear(32, 1).cuda()
+            optimizer = torch.optim.AdamW(model.parameters())
+            epoch(model, optimizer, torch.load("groups.pt"), print)
+            """,
+            because="outputs of one step's micro-batches are dropped when the next step begins",
+        ),
+        valid(
+            """
+            import torch
+            from torch import nn
+
+
+            class Stages(nn.Module):
+                def __init__(self, sizes):
+                    super().__init__()
+                    self.sizes = sizes
+                    self.layer = nn.Linear(32, 32)
+                    self.codes = nn.Parameter(torch.zeros(32))
+                    self.code_optimizer = torch.optim.SGD([self.codes], lr=0.1)
+
+                def forward(self, inputs):
+                    stages = []
+                    for size in self.sizes:
+                        hidden = self.layer(inputs)
+                        self.code_optimizer.zero_grad()
+                        (hidden.detach() - self.codes).square().mean().backward()
+                        self.code_optimizer.step()
+                        stages.append(hidden)
+                    return torch.stack(stages)
+
+
+            def fit(model, loader, optimizer):
+                for inputs in loader:
+                    optimizer.zero_grad()
+                    model(inputs.cuda()).square().mean().backward()
+                    optimizer.step()
+            """,
+            because="what a forward collects is its result",
+        ),
     )
 
     def check(self, project: Project) -> Iterator[Finding]:

@@ -244,7 +244,10 @@ class Finisher:
         context = self._context(where)
         if make is records.kept_graph:
             fields["backpropagated"] = fields["backpropagated"] or self._goes_on_elsewhere(fields)
-            index = contexts.step_index(where)
+            if where.root.role is Role.FORWARD:
+                # what a forward collects in loops of its own, it collects for its result
+                return None
+            index = _whole_step(where, contexts.step_index(where))
             if index is None and where.root.role is Role.STEP:
                 index = unchanged.FRAMEWORK_LOOP
             if index is None and context.region is Region.EVALUATION:
@@ -387,3 +390,14 @@ class Finisher:
             ends_early=loop.ends_early,
             turns=loop.turns,
         )
+
+
+def _whole_step(where: Where, index: int | None) -> int | None:
+    """The loop whose turn is a whole step: around a loop over micro-batches, which runs backward passes only, the one
+    that updates."""
+    while index is not None and index > 0 and not where.loops[index].updates:
+        outer = next((one for one in range(index - 1, -1, -1) if where.loops[one].runs_step), None)
+        if outer is None or not where.loops[outer].updates:
+            break
+        index = outer
+    return index
