@@ -277,3 +277,45 @@ for epoch in range(3):
     )
     (loop,) = project.step_loops
     assert loop.site.row == PREPARED.count("\n") + 3
+
+
+RUNS_OF_THEIR_OWN = (
+    "for attempt in range(3):",
+    "for attempt, setting in enumerate(settings):",
+    "for retry_idx in range(retries):",
+    "for fold in folds:",
+    "for seed in range(5):",
+)
+
+
+@pytest.mark.parametrize("head", RUNS_OF_THEIR_OWN)
+def test_turns_that_are_runs_of_their_own_are_no_steps(head: str) -> None:
+    once = PREPARED + head + BODY.replace("        ", "    ")
+    assert analyze({"train.py": once}).step_loops == []
+    (loop,) = analyze({"train.py": PREPARED + f"{head}\n    for batch in loader:{BODY}"}).step_loops
+    assert loop.site.row == PREPARED.count("\n") + 2
+
+
+@pytest.mark.parametrize("head", ["for batch in loader:", "for step in range(3):", "for trial in range(1000):"])
+def test_other_turns_that_update_are_steps(head: str) -> None:
+    (loop,) = analyze({"train.py": PREPARED + head + BODY.replace("        ", "    ")}).step_loops
+    assert loop.site.row == PREPARED.count("\n") + 1
+
+
+def test_a_step_that_is_tried_again_is_a_step_of_the_loop_over_data() -> None:
+    loop = step_loop(f"""
+for batch in loader:
+    for attempt in range(3):{BODY}
+""")
+    assert loop.site.row == PREPARED.count("\n") + 2
+
+
+def test_a_loop_around_runs_of_their_own_has_no_steps_either() -> None:
+    source = (
+        PREPARED
+        + f"""
+for iteration in range(20):
+    for attempt in range(3):{BODY}
+"""
+    )
+    assert analyze({"train.py": source}).step_loops == []

@@ -89,6 +89,7 @@ def _loop(frame: Frame, node: code.For, site: Site, iterated: Value, item: Value
     repeats = _is_handful(node.iterable) and any(loop.over_data for loop in frame.where.loops)
     loop = _open(frame, site, iterated, repeats or _is_small(node.iterable, iterated), _counter_of(node))
     loop.listed = loop.listed or _is_listed(node.iterable)
+    loop.starts_anew = _starts_anew(node.target)
     loop.turns = _turns_of(frame, node.iterable)
     if _ends_at_once(node.body):
         loop.small, loop.over_data, loop.in_evaluation = True, False, False
@@ -299,6 +300,12 @@ def _is_listed(node: code.Expression) -> bool:
         return False
     name = dotted(node.function).rpartition(".")[2]
     return name in ("zip", "enumerate", "product") and all(_is_listed(one.value) for one in node.arguments)
+
+
+def _starts_anew(target: code.Expression) -> bool:
+    """Whether each turn of a loop is a run of its own, by the name of what it counts: `for attempt in range(3)`."""
+    first = target.items[0] if isinstance(target, code.Sequence) and target.items else target
+    return isinstance(first, code.Name) and naming.ATTEMPT.search(first.id)
 
 
 def _counter_of(node: code.For) -> str:

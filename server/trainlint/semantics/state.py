@@ -134,6 +134,8 @@ class LoopRun:
     parent: LoopRun | None
     listed: bool = False
     """Whether the program text spells out what it goes over."""
+    starts_anew: bool = False
+    """Whether each turn is a run of its own: another attempt, another seed."""
     runs_step: bool = False
     """A step loop: its body runs a backward pass or an optimizer step."""
     holds_steps: bool = False

@@ -89,6 +89,14 @@ def _mark(frame: Frame, node: code.Call | None, *, update: bool) -> None:
         return
     data = [position for position, loop in enumerate(where.loops) if not loop.small] or [len(where.loops) - 1]
     inner = data[-1]
+    if where.loops[inner].starts_anew:
+        # what runs the steps inside of it is not seen, unless a step of a loop around it is tried again
+        around = [position for position in data if where.loops[position].over_data]
+        if not around:
+            for loop in where.loops[: inner + 1]:
+                loop.holds_steps = True
+            return
+        inner = around[-1]
     step_loop = where.loops[inner]
     step_loop.runs_step = True
     if not update:
