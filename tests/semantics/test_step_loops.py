@@ -279,6 +279,15 @@ for epoch in range(3):
     assert loop.site.row == PREPARED.count("\n") + 3
 
 
+@pytest.mark.parametrize(
+    ("path", "found"), [("bench_layers.py", 0), ("benchmarks/layers.py", 0), ("bench_training.py", 1), ("layers.py", 1)]
+)
+def test_a_file_of_benchmarks_that_updates_nothing_has_no_step_loop(path: str, found: int) -> None:
+    loop = "    for _ in range(20):\n        model(batch).sum().backward()\n        torch.cuda.synchronize()\n"
+    project = analyze({path: f"{PREPARED}\ndef main():\n{loop}\nmain()\n"})
+    assert len(project.step_loops) == found
+
+
 RUNS_OF_THEIR_OWN = (
     "for attempt in range(3):",
     "for attempt, setting in enumerate(settings):",

@@ -44,6 +44,7 @@ from trainlint.semantics.project import (
     Placement,
     Project,
     Report,
+    Site,
     StepLoop,
     SyncPoint,
     Timing,
@@ -107,6 +108,12 @@ def _on_cpu(value: Any) -> Any:
     return Place.HOST if value is Place.DEVICE else value
 
 
+def _is_of_benchmarks(site: Site) -> bool:
+    """Whether code stands in a file of benchmarks, by its name or that of its folder."""
+    path = site.path
+    return not naming.TRAINING.search(path.stem) and any(map(naming.BENCHMARK.search, (path.stem, path.parent.name)))
+
+
 class Finisher:
     """Turns what one run kept into records with contexts."""
 
@@ -160,12 +167,12 @@ class Finisher:
         self._finish_loops()
 
     def _leave_out_measured_loops(self) -> None:
-        """A loop that runs backward passes and updates nothing, in a function named for evaluation or measurement or
-        by calls of such functions alone, is no step loop: `def benchmark(…)`."""
+        """A loop that runs backward passes and updates nothing, in a function named for evaluation or measurement, by
+        calls of such functions alone or in a file of benchmarks, is no step loop: `def benchmark(…)`."""
         for loop in self.run.loops.values():
             if not loop.runs_step or loop.updates:
                 continue
-            in_measurement = naming.measures(loop.site.symbol.rpartition(".")[2])
+            in_measurement = naming.measures(loop.site.symbol.rpartition(".")[2]) or _is_of_benchmarks(loop.site)
             if in_measurement or (loop.backwards and loop.only_measured):
                 loop.runs_step = loop.trains = False
 

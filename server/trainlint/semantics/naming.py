@@ -98,6 +98,8 @@ STEP_INDEX = Idiom(
 EPOCH_INDEX = Idiom(r"^_?(epoch|ep|epoch_?(i|id|idx|num|no)|e|current_epoch|cur_epoch)s?$", re.IGNORECASE)
 ATTEMPT = Idiom(r"^_?(n_?)?(attempt|retry|retries|try|tries|restart|fold|seed)s?(_?(i|id|idx|index|num|no))?$")
 """Counters of loops that do something whole again: until it works, or from other beginnings."""
+BENCHMARK = Idiom(r"(^|_)bench(mark)?s?(_|$)", re.IGNORECASE)
+"""In names of files and folders: what runs steps to see how long they take."""
 ACCUMULATION = Idiom(
     r"accum|grad_?acc|gradient_?acc|_acc_|update_?freq|micro_?(batch|step)|iter_?size|virtual_batch|backward_?(freq|every|passes)|batch_split"
     r"|acc_?steps?$|gas$|step_every|update_?(every|interval)",
