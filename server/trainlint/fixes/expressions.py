@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from trainlint.fixes.edits import CannotFix, Range, TextEdit, apply_edits
-from trainlint.fixes.tree import EXPRESSION, Tree, bracketed_expression
+from trainlint.fixes.edits import CannotFix, Range, TextEdit
+from trainlint.fixes.tree import EXPRESSION, Tree, bracketed_expression, whole_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ def _misread(parts: list[str | _Hole]) -> list[_Hole]:
     text += "\n)\n"
     holes = [(hole, place) for hole, place in places if hole.is_expression]
     try:
-        tree = Tree(text, Range(0, len(text)))
+        tree = Tree(text, whole_of(text))
     except CannotFix:
         if not holes:
             raise
@@ -192,13 +192,8 @@ def _nonempty(edits: list[TextEdit], text: str) -> list[TextEdit]:
 
 def _stands(tree: Tree, old: cst.BaseExpression, place: Range, edits: Iterable[TextEdit]) -> bool:
     """Whether, once the edits within `place` are made, one expression stands there, held as `old` is."""
-    edits = list(edits)
-    growth = sum(len(edit.content) - (edit.end - edit.start) for edit in edits)
-    local = [TextEdit(e.start - tree.part.start, e.end - tree.part.start, e.content) for e in edits]
-    text = apply_edits(tree.source(tree.part), local)
-    after = Range(place.start - tree.part.start, place.end - tree.part.start + growth)
     try:
-        new = Tree(text, Range(0, len(text)))
+        new, after = tree.changed(list(edits), place)
         node = new.find(EXPRESSION, after)
     except CannotFix:
         return False

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import libcst as cst
 
-from trainlint.fixes.edits import CannotFix, TextEdit
+from trainlint.fixes.edits import CannotFix, Range, TextEdit
 from trainlint.fixes.tree import Tree, line_end, line_start
 
 _HEAD = re.compile(r"\s*(?P<head>if (?P<test>[^\r\n]+):)(?:\r\n?|\n)[ \t]*\Z")
@@ -20,19 +20,25 @@ def merge_guards(text: str, edits: Sequence[TextEdit]) -> list[TextEdit]:
     if not any(text.count(test) > 1 for _, test in made):
         # nothing else stands under the same condition
         return []
-    starts = {start for start, _ in made}
     try:
-        tree = Tree.of_file(text)
+        return list(dict.fromkeys(edit for start, _ in made for edit in _merged(_tree_around(text, start), start)))
     except CannotFix:
         return []
-    pairs = {
-        id(below): (above, below)
-        for node in tree.nodes(cst.If)
-        if tree.inner(node).start in starts
-        for above, below in _neighbours(tree, node)
-        if _go_together(tree, above, below)
-    }
-    return [_without_head(tree, below) for _, below in pairs.values()]
+
+
+def _tree_around(text: str, start: int) -> Tree:
+    """The tree of the statements beside the one at `start`."""
+    at_top = line_start(text, start) == start
+    return Tree.of_file(text) if at_top else Tree.around(text, Range(start, start))
+
+
+def _merged(tree: Tree, start: int) -> Iterator[TextEdit]:
+    """The edits that merge the guard at `start` with those beside it."""
+    for node in tree.nodes(cst.If):
+        if tree.inner(node).start == start:
+            for above, below in _neighbours(tree, node):
+                if _go_together(tree, above, below):
+                    yield _without_head(tree, below)
 
 
 def _guards_made(edits: Sequence[TextEdit]) -> Iterator[tuple[int, str]]:

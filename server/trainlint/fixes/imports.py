@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby
 
 import libcst as cst
@@ -15,11 +16,18 @@ from trainlint.fixes.commas import CommaList, Item
 from trainlint.fixes.edits import CannotFix, Draft, Range, TextEdit, in_order
 from trainlint.fixes.recipe import DropImport, EnsureImport
 from trainlint.fixes.statements import remove_statement
-from trainlint.fixes.tree import SCOPES, Tree, line_end, newline_at, parse
+from trainlint.fixes.tree import SCOPES, Tree, line_end, newline_at, parse, whole_of
 
 _KEPT_UNUSED = re.compile(r"#.*\b(?:noqa(?!:)|noqa:.*\bF401)\b", re.IGNORECASE)
 _BLANK_ROW_AT_END = re.compile(r"(\r\n|\r|\n)\1\Z")
 _NOT_LOOKED_INTO = (cst.FunctionDef, cst.ClassDef, cst.Lambda, cst.Import, cst.ImportFrom)
+_BINDS: tuple[type[cst.CSTNode], ...] = (
+    *(cst.Import, cst.ImportFrom, cst.FunctionDef, cst.ClassDef),
+    *(cst.AssignTarget, cst.AnnAssign, cst.AugAssign, cst.For, cst.CompFor, cst.NamedExpr, cst.AsName, cst.Param),
+    *(cst.MatchAs, cst.MatchStar, cst.MatchMapping, cst.TypeAlias, cst.TypeVar, cst.TypeVarTuple, cst.ParamSpec),
+    cst.Del,
+)
+"""What gives names their values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +61,13 @@ def ensure_import(text: str, place: Range, recipe: EnsureImport) -> list[TextEdi
 def _is_available(tree: Tree, place: Range, bound: str, wanted: tuple[str, str]) -> bool:
     scopes = _scopes_around(tree, place)
     for scope in scopes:
-        local = [binding for node in _own_nodes(scope) for binding in _bindings(node, bound)]
+        local = _own_bindings(tree, scope, bound)
         if not local:
             continue
         if all(_provides(binding, wanted) and tree.inner(binding.node).end <= place.start for binding in local):
             return True
         raise CannotFix(f"the name {bound} stands for something else in the code around it")
-    found = [binding for node in _own_nodes(tree.module) for binding in _bindings(node, bound)]
-    found += [binding for node in _declared_global(tree, bound) for binding in _bindings(node, bound)]
+    found = [*_own_bindings(tree, tree.module, bound), *_declared_global(tree, bound)]
     others = [binding for binding in found if not _same_package(binding, wanted)]
     if others:
         raise CannotFix(f"the name {bound} stands for something else in the file")
@@ -80,43 +87,53 @@ def _scopes_around(tree: Tree, place: Range) -> list[cst.CSTNode]:
     return [scope for scope in around if not isinstance(scope, cst.ClassDef) or scope is around[0]]
 
 
-def _own_nodes(scope: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """The nodes that belong to a scope: nested scopes and imports are given, but not looked into."""
-    waiting = list(reversed(scope.children))
-    while waiting:
-        node = waiting.pop()
-        yield node
-        if not isinstance(node, _NOT_LOOKED_INTO):
-            waiting += reversed(node.children)
+@lru_cache(maxsize=2)
+def _bindings(tree: Tree) -> dict[str, list[_Binding]]:
+    """Each name of a file with the places that bind it; kept for the last ones, since many fixes import the same."""
+    bindings: dict[str, list[_Binding]] = {}
+    for kind in _BINDS:
+        for node in tree.nodes(kind):
+            for name, binding in _bound_by(node):
+                bindings.setdefault(name, []).append(binding)
+    return bindings
 
 
-def _declared_global(tree: Tree, name: str) -> Iterator[cst.CSTNode]:
-    """All nodes of functions that declare `name` global."""
+def _own_bindings(tree: Tree, scope: cst.CSTNode, name: str) -> list[_Binding]:
+    """The places in a scope, not in those inside it, that bind a name."""
+    return [binding for binding in _bindings(tree).get(name, ()) if _scope_of(tree, binding.node) is scope]
+
+
+def _scope_of(tree: Tree, node: cst.CSTNode) -> cst.CSTNode | None:
+    """The function, class or module that a node belongs to; what stands in an import belongs to that alone."""
+    inside = (outer for outer in tree.ancestors(node) if isinstance(outer, _NOT_LOOKED_INTO))
+    return next(inside, tree.module)
+
+
+def _declared_global(tree: Tree, name: str) -> Iterator[_Binding]:
+    """The bindings of `name` in functions that declare it global."""
     for declaration in tree.nodes(cst.Global):
         if any(item.name.value == name for item in declaration.names):
             for node in tree.ancestors(declaration):
                 if isinstance(node, cst.FunctionDef):
-                    yield from _own_nodes(node)
+                    yield from _own_bindings(tree, node, name)
                     break
 
 
-def _bindings(node: cst.CSTNode, name: str) -> Iterator[_Binding]:
-    """How `node` itself, not what it holds, gives `name` a value."""
+def _bound_by(node: cst.CSTNode) -> Iterator[tuple[str, _Binding]]:
+    """The names to which `node` itself, not what it holds, gives a value."""
     if isinstance(node, cst.Import):
         for alias in node.names:
             full, own = _alias_names(alias)
-            if (own or full.partition(".")[0]) == name:
-                yield _Binding(node, ("", "") if own and own != full else (full, ""))
+            yield own or full.partition(".")[0], _Binding(node, ("", "") if own and own != full else (full, ""))
     elif isinstance(node, cst.ImportFrom):
         for alias in () if isinstance(node.names, cst.ImportStar) else node.names:
             full, own = _alias_names(alias)
-            if (own or full) == name:
-                yield _Binding(node, (_module_of(node), full))
+            yield own or full, _Binding(node, (_module_of(node), full))
     elif isinstance(node, cst.FunctionDef | cst.ClassDef):
-        if node.name.value == name:
-            yield _Binding(node)
-    elif any(_binds(target, name) for target in _targets(node)):
-        yield _Binding(node)
+        yield node.name.value, _Binding(node)
+    else:
+        for name in {name for target in _targets(node) for name in _names_in(target)}:
+            yield name, _Binding(node)
 
 
 def _targets(node: cst.CSTNode) -> Sequence[cst.CSTNode | None]:
@@ -133,12 +150,12 @@ def _targets(node: cst.CSTNode) -> Sequence[cst.CSTNode | None]:
     return []
 
 
-def _binds(target: cst.CSTNode | None, name: str) -> bool:
+def _names_in(target: cst.CSTNode | None) -> Iterator[str]:
     if isinstance(target, cst.Name):
-        return target.value == name
-    if isinstance(target, cst.Tuple | cst.List):
-        return any(_binds(element.value, name) for element in target.elements)
-    return False
+        yield target.value
+    elif isinstance(target, cst.Tuple | cst.List):
+        for element in target.elements:
+            yield from _names_in(element.value)
 
 
 def _alias_names(alias: cst.ImportAlias) -> tuple[str, str]:
@@ -328,16 +345,47 @@ def drop_import(text: str, recipe: DropImport) -> tuple[TextEdit, ...]:
     return draft.edits()
 
 
+def stays_in_use(text: str, edits: Sequence[TextEdit], recipe: DropImport) -> bool:
+    """Whether `edits` of the text leave nothing to drop, as far as the text before them tells: each import that the
+    recipe is about is used somewhere that they do not touch.
+
+    All fixes of a file can ask the same tree, where the text that a fix leaves has to be parsed for it alone.
+    """
+    tree = Tree.of_file(text)
+    used = {
+        bound: any(
+            node.value == bound and _is_a_use(tree, node) and not _touched(tree.inner(node), edits)
+            for node in tree.nodes(cst.Name)
+        )
+        for bound in {bound for _, _, _, bound in _droppable(tree, recipe)}
+    }
+    return all(used.values())
+
+
+def _touched(place: Range, edits: Sequence[TextEdit]) -> bool:
+    return any(edit.start <= place.end and place.start <= edit.end for edit in edits)
+
+
 def _next_drop(text: str, recipe: DropImport) -> TextEdit | None:
     tree = Tree.of_file(text)
+    for node, aliases, index, bound in _droppable(tree, recipe):
+        if not _is_used(tree, bound):
+            return _removal(tree, node, aliases, index)
+    return None
+
+
+def _droppable(
+    tree: Tree, recipe: DropImport
+) -> Iterator[tuple[cst.Import | cst.ImportFrom, tuple[cst.ImportAlias, ...], int, str]]:
+    """The imports that the recipe is about and that may go: their statements, what these import, which of it is to go,
+    and the name that it binds."""
     statements: list[cst.Import | cst.ImportFrom] = [*tree.nodes(cst.ImportFrom), *tree.nodes(cst.Import)]
     for node in statements:
         aliases = () if isinstance(node.names, cst.ImportStar) else tuple(node.names)
         for index, alias in enumerate(aliases):
             bound = _dropped_name(node, alias, recipe)
-            if bound and _may_go(tree, node, alias) and not _is_used(tree, bound):
-                return _removal(tree, node, aliases, index)
-    return None
+            if bound and _may_go(tree, node, alias):
+                yield node, aliases, index, bound
 
 
 def _dropped_name(node: cst.Import | cst.ImportFrom, alias: cst.ImportAlias, recipe: DropImport) -> str:
@@ -381,8 +429,9 @@ def _mentions(string: cst.SimpleString, name: str) -> bool:
     value = string.evaluated_value
     if not isinstance(value, str) or name not in value or len(value) > 200:
         return False
+    bracketed = f"({value}\n)\n"
     try:
-        tree = Tree(f"({value}\n)\n", Range(0, len(value) + 5))
+        tree = Tree(bracketed, whole_of(bracketed))
     except CannotFix:
         return False
     return any(node.value == name and _is_a_use(tree, node) for node in tree.nodes(cst.Name))

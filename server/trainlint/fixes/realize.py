@@ -13,7 +13,7 @@ from trainlint.fixes.arguments import remove_argument, rewrite_call, set_argumen
 from trainlint.fixes.edits import CannotFix, Draft, Range, TextEdit, moved
 from trainlint.fixes.expressions import replace_by_part, replace_expression
 from trainlint.fixes.guards import merge_guards
-from trainlint.fixes.imports import drop_import, ensure_import, side_by_side
+from trainlint.fixes.imports import drop_import, ensure_import, side_by_side, stays_in_use
 from trainlint.fixes.recipe import (
     AccumulateOnDevice,
     Applicability,
@@ -70,7 +70,8 @@ def realize(fix: Fix, text: str) -> tuple[TextEdit, ...]:
     _apply(draft, (*side_by_side(realized.imports), *realized.edits))
     draft.apply(merge_guards(draft.text, draft.edits()))
     for recipe in realized.drops:
-        draft.apply(drop_import(draft.text, recipe))
+        if not stays_in_use(text, draft.edits(), recipe):
+            draft.apply(drop_import(draft.text, recipe))
     return draft.edits()
 
 

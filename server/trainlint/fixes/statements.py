@@ -20,6 +20,7 @@ from trainlint.fixes.tree import (
     newline_at,
     only_comment_follows,
     parse,
+    whole_of,
 )
 
 Loop: TypeAlias = cst.For | cst.While
@@ -420,7 +421,7 @@ def _inserted_rows(tree: Tree, at: int, indentation: str, source: str, near: cst
 
 def _rows_of(source: str) -> list[int]:
     """Where the rows of a source start, but for the first. Raises CannotFix if a string spans several rows."""
-    tree = Tree(source, Range(0, len(source)))
+    tree = Tree(source, whole_of(source))
     everything = Range(0, len(source) - 1)
     starts = tree.inner_line_starts(everything)
     if len(starts) != source.count("\n") - 1:

@@ -1,22 +1,24 @@
 """The part of a file that a fix is about, parsed, with the exact place of every node.
 
-Only the enclosing top-level statement is parsed, which keeps a fix cheap in a long file. Places come from libcst
-printing its tree through a recorder; where the print differs from the text in the least, no fix is offered.
+Only the enclosing top-level statement is parsed, and of a class only its header and the method in question, which keeps
+a fix cheap in a long file. Places come from libcst printing its tree through a recorder; where the print differs from
+the text in the least, no fix is offered.
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar, cast
 
 import libcst as cst
 from libcst._nodes.internal import CodegenState
 
 from trainlint.fixes.edits import CannotFix, Range, TextEdit, apply_edits
+from trainlint.semantics.extract import collector_off
 from trainlint.semantics.nesting import too_deep
 from trainlint.source.positions import LineIndex
 
@@ -31,6 +33,10 @@ EXPRESSION: type[cst.BaseExpression] = cst.BaseExpression  # type: ignore[type-a
 COMPOUND_STATEMENT: type[cst.BaseCompoundStatement] = cst.BaseCompoundStatement  # type: ignore[type-abstract]
 
 _CONTINUES_STATEMENT = re.compile(r"(?:else|elif|except|finally)\b")
+_CLASS = re.compile(r"class\b")
+_FUNCTION = re.compile(r"(?:async\b.*)?def\b")
+_INDENTATION = re.compile(r"[ \t]*")
+_CODE = re.compile(r"[ \t\f]*[^ \t\f#\r\n\\]")
 _FIRST_INDENTATION = re.compile(r":[ \t]*(?:#[^\r\n]*)?(?:\r\n?|\n)([ \t]+)[^\s#]")
 _LINE_END = re.compile(r"\r\n?|\n")
 _PAGE_BREAK = re.compile(r"[ \t\f]*\f(?=[ \t]*[^\s])")
@@ -80,47 +86,61 @@ class _Recorder(CodegenState):
         self.inner[node] = Range(start, end)
 
 
-class _WithoutPageBreaks:
-    """A source without the form feeds that stand before code, which libcst parses and does not print."""
+class Part(NamedTuple):
+    """What of a text is parsed."""
 
-    def __init__(self, source: str) -> None:
-        self.text = source
-        self._breaks: list[int] = []
+    whole: Range
+    left_out: Range
+    """What is left out of it, whole statements of a class; empty where nothing is."""
+
+
+class _Kept:
+    """A part of a text without what is left out of it, and without the form feeds that stand before code, which libcst
+    parses and does not print."""
+
+    def __init__(self, text: str, part: Part) -> None:
+        source = text[part.whole.start : part.whole.end]
+        left_out = Range(*(offset - part.whole.start for offset in part.left_out))
+        removed = [TextEdit(*left_out, "")] if part.left_out.start < part.left_out.end else []
+        if "\f" in source:
+            removed += [edit for edit in _page_breaks(source) if not left_out.start <= edit.start < left_out.end]
+            removed.sort()
+        self.text = apply_edits(source, removed)
+        self._removed_at: list[int] = []
         """Offsets in the text from which on one more of the removed stretches is missing."""
         self._missing = [0]
         """How much is missing before the first of them, and from each of them on."""
-        if "\f" in source:
-            self._remove(source)
-
-    def _remove(self, source: str) -> None:
-        edits = []
-        for start in _logical_line_starts(source):
-            found = _PAGE_BREAK.match(source, start)
-            if found is not None:
-                edits.append(TextEdit(start, found.end(), ""))
-                self._breaks.append(start - self._missing[-1])
-                self._missing.append(self._missing[-1] + found.end() - start)
-        self.text = apply_edits(source, edits)
+        for edit in removed:
+            self._removed_at.append(edit.start - self._missing[-1])
+            self._missing.append(self._missing[-1] + edit.end - edit.start)
 
     def in_source(self, places: dict[cst.CSTNode, Range]) -> dict[cst.CSTNode, Range]:
-        """Places in the text as places in the source, where rows begin after their form feeds."""
-        if not self._breaks:
+        """Places in the text as places in the part, where rows begin after what was removed before them."""
+        if not self._removed_at:
             return places
         return {node: Range(self._offset(place.start), self._offset(place.end)) for node, place in places.items()}
 
     def _offset(self, offset: int) -> int:
-        return offset + self._missing[bisect_right(self._breaks, offset)]
+        return offset + self._missing[bisect_right(self._removed_at, offset)]
+
+
+def _page_breaks(source: str) -> Iterator[TextEdit]:
+    """The edits that remove the form feeds before code."""
+    for start in _logical_line_starts(source):
+        found = _PAGE_BREAK.match(source, start)
+        if found is not None:
+            yield TextEdit(start, found.end(), "")
 
 
 class Tree:
-    """A parsed stretch of `text`, whole top-level statements. All places are offsets into the whole text."""
+    """A parsed stretch of `text`, whole statements. All places are offsets into the whole text."""
 
-    def __init__(self, text: str, part: Range) -> None:
+    @collector_off()
+    def __init__(self, text: str, part: Part) -> None:
         """Parse `part` of `text`. Raises CannotFix where that is not possible."""
         self.text = text
-        self.part = part
-        source = text[part.start : part.end]
-        kept = _WithoutPageBreaks(source)
+        self.part, self._left_out = part
+        kept = _Kept(text, part)
         self.module = parse(kept.text)
         recorder = _Recorder(self.module)
         try:
@@ -133,12 +153,20 @@ class Tree:
         self._inner = kept.in_source(recorder.inner)
         self._whole = kept.in_source(recorder.whole)
         self._parents = recorder.parents
+        self._nodes = list(self._whole)
+        self._numbers: dict[type[cst.CSTNode], list[int]] = {}
+        """The indices of the nodes of each class."""
+        for number, node in enumerate(self._nodes):
+            self._numbers.setdefault(type(node), []).append(number)
+        self._of_kind: dict[type[cst.CSTNode], list[cst.CSTNode]] = {}
+        """The nodes of each class that was asked for, of classes below it too."""
 
     @staticmethod
     def around(text: str, place: Range) -> Tree:
-        """Parse the top-level statement that holds `place`, or the whole text where it does not parse by itself."""
+        """Parse the top-level statement that holds `place`, of a class only the method where `place` is in the body of
+        one, or the whole text where that does not parse by itself."""
         try:
-            return _tree(text, top_level_part(text, place))
+            return _tree(text, part_around(text, place))
         except CannotFix:
             return Tree.of_file(text)
 
@@ -174,7 +202,11 @@ class Tree:
 
     def nodes(self, kind: type[Node]) -> Iterator[Node]:
         """All nodes of a class, children before what holds them."""
-        return (node for node in self._whole if isinstance(node, kind))
+        if kind not in self._of_kind:
+            kinds = [one for one in self._numbers if issubclass(one, kind)]
+            numbers = sorted(number for one in kinds for number in self._numbers[one])
+            self._of_kind[kind] = [self._nodes[number] for number in numbers]
+        return iter(cast("list[Node]", self._of_kind[kind]))
 
     # ------------------------------------------------------------------------------------------------------ search
 
@@ -251,10 +283,27 @@ class Tree:
     def verify(self, edits: Iterable[TextEdit]) -> None:
         """Raise CannotFix if the edits, all within this part, leave code that does not parse, or do not fit into the
         f-string that they stand in."""
-        local = [TextEdit(e.start - self.part.start, e.end - self.part.start, e.content) for e in edits]
-        for edit in local:
-            self._verify_in_strings(edit)
-        parse(apply_edits(self.source(self.part), local))
+        edits = list(edits)
+        for edit in edits:
+            self._verify_in_strings(self._in_part(edit))
+        parse(self._changed(edits))
+
+    def changed(self, edits: Sequence[TextEdit], place: Range) -> tuple[Tree, Range]:
+        """What is parsed here as edits, all within `place`, leave it, and where `place` is then. Raises CannotFix as a
+        parse does."""
+        text = self._changed(edits)
+        missing = self._left_out.end - self._left_out.start if self._left_out.end <= place.start else 0
+        start = place.start - self.part.start - missing
+        growth = sum(len(edit.content) - (edit.end - edit.start) for edit in edits)
+        return Tree(text, whole_of(text)), Range(start, start + place.end - place.start + growth)
+
+    def _changed(self, edits: Sequence[TextEdit]) -> str:
+        """The text that is parsed here, once the edits are made."""
+        left_out = TextEdit(*self._left_out, "")
+        return apply_edits(self.source(self.part), [self._in_part(edit) for edit in (left_out, *edits)])
+
+    def _in_part(self, edit: TextEdit) -> TextEdit:
+        return TextEdit(edit.start - self.part.start, edit.end - self.part.start, edit.content)
 
     def _verify_in_strings(self, edit: TextEdit) -> None:
         for string in (node for kind in _TEMPLATES for node in self.nodes(kind)):
@@ -282,7 +331,7 @@ _STRINGS: tuple[type[cst.CSTNode], ...] = (cst.SimpleString, *_TEMPLATES)
 
 
 @lru_cache(maxsize=2)
-def _tree(text: str, part: Range) -> Tree:
+def _tree(text: str, part: Part) -> Tree:
     """Parse; kept for the last ones, since findings that follow each other often share a function."""
     return Tree(text, part)
 
@@ -291,10 +340,11 @@ def _tree(text: str, part: Range) -> Tree:
 def _tree_of_file(text: str) -> Tree:
     """Parse; kept for a file as it is, which each of its findings may ask, and for the two texts that a fix makes of it
     on the way: with its edits, and with guards merged."""
-    return Tree(text, Range(0, len(text)))
+    return Tree(text, whole_of(text))
 
 
 @lru_cache(maxsize=2)
+@collector_off()
 def parse(source: str) -> cst.Module:
     """Parse with libcst. Raises CannotFix where that fails, or where nesting could overflow its stack."""
     deep = too_deep(source)
@@ -321,27 +371,15 @@ def line_index(text: str) -> LineIndex:
     return LineIndex(text)
 
 
-def _logical_line_starts(text: str) -> Iterator[int]:
-    """Offsets at which rows start that continue no other row; the last one may be the end of the text."""
-    yield 0
-    for end in line_index(text).lexed.line_ends:
-        line = _LINE_END.match(text, end)
-        if line is not None:
-            yield line.end()
+def whole_of(text: str) -> Part:
+    return Part(Range(0, len(text)), Range(0, 0))
 
 
-@lru_cache(maxsize=4)
-def _top_level_starts(text: str) -> list[int]:
-    """Offsets at which top-level statements start, decorators included."""
-    starts: list[int] = []
-    decorated = False
-    for at in _logical_line_starts(text):
-        first = text[at : at + 1]
-        if first and first not in " \t\f#\r\n\\" and not _CONTINUES_STATEMENT.match(text, at):
-            if not decorated:
-                starts.append(at)
-            decorated = first == "@"
-    return starts
+def part_around(text: str, place: Range) -> Part:
+    """What has to be parsed for a fix at `place`: top-level statements from their first decorator on, or a class of
+    which only the header and the method that `place` is in are kept."""
+    whole = top_level_part(text, place)
+    return _method_part(text, whole, place) or Part(whole, Range(whole.start, whole.start))
 
 
 def top_level_part(text: str, place: Range) -> Range:
@@ -350,6 +388,77 @@ def top_level_part(text: str, place: Range) -> Range:
     first = bisect_right(starts, place.start)
     after = bisect_right(starts, max(place.start, place.end - 1))
     return Range(starts[first - 1] if first else 0, starts[after] if after < len(starts) else len(text))
+
+
+def _method_part(text: str, whole: Range, place: Range) -> Part | None:
+    """Of a class, its header and the method that `place` is in the body of; None where it is in none."""
+    members = _members(text, whole)
+    index = bisect_right(members, place.start) - 1
+    if index < 0:
+        return None
+    member = Range(members[index], members[index + 1] if index + 1 < len(members) else whole.end)
+    lines = _code_lines(text)
+    own = lines[bisect_left(lines, member.start) : bisect_right(lines, place.start)]
+    indentation = _indentation(text, member.start)
+    heads = [at for at in own if _indentation(text, at) == indentation]
+    in_body = heads[-1] < own[-1] and _FUNCTION.match(text, heads[-1] + len(indentation))
+    if not in_body or place.end > member.end:
+        return None
+    return Part(Range(whole.start, member.end), Range(members[0], member.start))
+
+
+@lru_cache(maxsize=4)
+def _members(text: str, whole: Range) -> list[int]:
+    """Offsets at which the statements in the body of a class start, decorators included; none where it is no class."""
+    lines = _code_lines(text)
+    own = lines[bisect_left(lines, whole.start) : bisect_left(lines, whole.end)]
+    head = next((index for index, at in enumerate(own) if text[at] != "@"), len(own))
+    body = own[head + 1 :]
+    if not body or not _CLASS.match(text, own[head]):
+        return []
+    indentation = _indentation(text, body[0])
+    if not all(_indentation(text, at).startswith(indentation) for at in body):
+        return []
+    return _statement_starts(text, body, indentation)
+
+
+def _indentation(text: str, line: int) -> str:
+    found = _INDENTATION.match(text, line)
+    return found[0] if found else ""
+
+
+def _statement_starts(text: str, lines: Iterable[int], indentation: str) -> list[int]:
+    """Which of the rows of code are the first ones of statements with an indentation, decorators included."""
+    starts: list[int] = []
+    decorated = False
+    for at in lines:
+        begin = at + len(indentation)
+        if text[begin] not in " \t\f" and not _CONTINUES_STATEMENT.match(text, begin):
+            if not decorated:
+                starts.append(at)
+            decorated = text[begin] == "@"
+    return starts
+
+
+@lru_cache(maxsize=4)
+def _top_level_starts(text: str) -> list[int]:
+    """Offsets at which top-level statements start, decorators included."""
+    return _statement_starts(text, _code_lines(text), "")
+
+
+@lru_cache(maxsize=4)
+def _code_lines(text: str) -> list[int]:
+    """Offsets at which rows start that hold code and continue no other row."""
+    return [at for at in _logical_line_starts(text) if _CODE.match(text, at)]
+
+
+def _logical_line_starts(text: str) -> Iterator[int]:
+    """Offsets at which rows start that continue no other row; the last one may be the end of the text."""
+    yield 0
+    for end in line_index(text).lexed.line_ends:
+        line = _LINE_END.match(text, end)
+        if line is not None:
+            yield line.end()
 
 
 def line_start(text: str, offset: int) -> int:
