@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from marked_programs import check, plain, table
 
 from trainlint.lint.analyze import analyze
@@ -80,6 +81,28 @@ KEPT = {
         if "table" not in self.accum_parts:
             print("made anew")  # runs: per-epoch training
             self.accum_parts["table"] = torch.arange(inputs.size(1), device=inputs.device)
+        return inputs
+        """,
+    "looked up, and entered where it is missing": """
+        made = self.seen.get("table")
+        if made is None:
+            print("made anew")  # runs: per-epoch training
+            made = torch.arange(inputs.size(1), device=inputs.device)
+            self.seen["table"] = made
+        return inputs + made
+        """,
+    "looked up in one place and entered in another": """
+        made = self.seen.get("table")
+        if made is None:
+            print("each time")  # runs: per-step training
+            self.seen["other"] = inputs.mean()
+        return inputs
+        """,
+    "looked up and found": """
+        made = self.seen.get("table")
+        if made is not None:
+            print("each time")  # runs: per-step training
+            self.seen["table"] = inputs.mean()
         return inputs
         """,
     "entered by a method that is called": """
@@ -258,3 +281,192 @@ def train(model, loader, optimizer):
     )
     (tokenization,) = project.tokenizations
     assert tokenization.context.confidence is Confidence.LOW
+
+
+RUNS = {
+    "a first update, so that a scheduler may follow": """
+    optimizer.zero_grad()
+    optimizer.step()
+    print("once")
+    for inputs in DataLoader(dataset):
+        model(inputs.cuda()).mean().backward()
+        optimizer.step()
+""",
+    "a step that is tried out before a framework trains": """
+    model(torch.zeros(8, 3, device="cuda")).mean().backward()
+    optimizer.step()
+    print("once")
+    pytorch_lightning.Trainer().fit(model, DataLoader(dataset))
+""",
+    "another framework": """
+    model(torch.zeros(8, 3, device="cuda")).mean().backward()
+    optimizer.step()
+    print("once")
+    transformers.Trainer(model=model, train_dataset=dataset).train()
+""",
+}
+RUN = """
+import pytorch_lightning
+import torch
+import transformers
+from torch.utils.data import DataLoader
+
+def train(model, optimizer, dataset):
+{body}
+"""
+
+
+@table(RUNS)
+def test_a_function_that_trains_in_passes_is_no_step_for_what_it_tries_out_before(files: str) -> None:
+    project = analyze({"train.py": RUN.format(body=files)})
+    assert project.reports
+    assert not any(report.context.hot for report in project.reports)
+
+
+def test_steps_that_find_out_what_fits_train_nothing() -> None:
+    check(
+        plain("""
+        def probe_batch_size(model, size):
+            while size < 1024:
+                loss = model(torch.rand(size, 3072, device=device)).mean()
+                loss.backward()
+                optimizer.step()
+                print("tried")  # runs: once setup
+                size *= 2
+            return size
+
+        probe_batch_size(model, 1)
+        for images, labels in train_loader:
+            loss = criterion(model(images.to(device)), labels.to(device))
+            loss.backward()
+            optimizer.step()
+            print("trained")  # runs: per-step training
+        """)
+    )
+
+
+DUE = {
+    "a path that is set at intervals": """
+        path = None
+        if step % 100 == 0:
+            path = "last.pt"
+        if step in (10, 20):
+            path = f"at_{step}.pt"
+        if path:
+            print(path)  # runs: per-n-steps training
+        """,
+    "asked whether it is None": """
+        due = None
+        if step % 100 == 0:
+            due = step
+        if due is not None:
+            print(due)  # runs: per-n-steps training
+        """,
+    "set without a condition too": """
+        path = None
+        if step % 100 == 0:
+            path = "last.pt"
+        path = "each.pt"
+        if path:
+            print(path)  # runs: per-step training
+        """,
+    "set under another condition": """
+        path = None
+        if step % 100 == 0:
+            path = "last.pt"
+        if config.save:
+            path = "each.pt"
+        if path:
+            print(path)  # runs: per-step training
+        """,
+    "set by a loop": """
+        path = None
+        if step % 100 == 0:
+            path = "last.pt"
+        for path in config.paths:
+            pass
+        if path:
+            print(path)  # runs: per-step training
+        """,
+    "never cleared": """
+        if step % 100 == 0:
+            path = "last.pt"
+        if config.clear:
+            path = None
+        if path:
+            print(path)  # runs: per-step training
+        """,
+    "a switch that no call turns on": """
+        save(step)
+
+def save(step, last=False):
+    if last or step % 100 == 0:
+        print("saved")  # runs: per-n-steps training
+        """,
+    "a helper that tells, and what else it asks": """
+        if is_due(step, config.every, True):
+            print("due")  # runs: per-n-steps training
+
+def is_due(step, every, at_zero=False):
+    if every == 0:
+        return False
+    return (at_zero or step != 0) and step % every == 0
+        """,
+    "a helper that a branch answers for": """
+        if is_due(step, config.every, True):
+            print("due")  # runs: per-step training
+
+def is_due(step, every, always=False):
+    if always:
+        return True
+    return step % every == 0
+        """,
+}
+LOOP = """
+def main():
+    for step, (images, labels) in enumerate(train_loader):
+        loss = criterion(model(images.to(device)), labels.to(device))
+        loss.backward()
+        optimizer.step()
+        {body}
+
+main()
+"""
+
+
+@table(DUE)
+def test_a_variable_or_a_helper_tells_that_something_is_due(files: str) -> None:
+    check(plain(LOOP.format(body=files.strip())))
+
+
+EMPTY = {
+    "one value for what is left": ("x.mean() if x.numel() > 0 else torch.tensor(0.0, device=x.device)", False),
+    "the other way round": ("torch.tensor(0.0, device=x.device) if x.shape[0] == 0 else x.mean()", False),
+    "of a size": ("torch.tensor(0.0, device=x.device) if not x.size(0) > 0 else x.mean()", False),
+    "a size that is usual": ("torch.tensor(0.0, device=x.device) if x.shape[0] > 0 else x.mean()", True),
+    "another bound": ("torch.tensor(0.0, device=x.device) if x.shape[0] == 8 else x.mean()", True),
+}
+
+
+@pytest.mark.parametrize(("value", "shown"), EMPTY.values(), ids=EMPTY.keys())
+def test_what_stands_in_for_an_empty_tensor_is_seldom_made(value: str, shown: bool) -> None:
+    project = analyze({"train.py": plain(LOOP.format(body=f"x = loss[loss > 0]\n        mean = {value}"))})
+    found = [upload.context.confidence for upload in project.uploads if "0.0" in upload.text]
+    assert found
+    assert all(confidence is not Confidence.LOW for confidence in found) is shown
+
+
+def test_a_model_computes_nothing_where_it_reads_a_checkpoint() -> None:
+    check(
+        plain("""
+        path, states = model.load_checkpoint("last")
+        step = states["consumed"] // 8 * 4 + 1
+        for images, labels in train_loader:
+            loss = criterion(model(images.to(device)), labels.to(device))
+            loss.backward()
+            optimizer.step()
+            if step % config.accumulated_gradient == 0:  # reads: unknown
+                print(step)  # reads: unknown
+            step += 1
+        """)
+    )

@@ -214,6 +214,40 @@ class TokenizeInCollate(Rule):
         ),
         valid(
             """
+            import torch
+            from torch import nn
+            from torch.nn.utils.rnn import pad_sequence
+            from torch.utils.data import DataLoader
+            from transformers import AutoTokenizer
+
+            tokenizer = AutoTokenizer.from_pretrained("gpt2")
+            with open("corpus.txt") as file:
+                samples = [torch.tensor(tokenizer.encode(line)) for line in file]
+            PICTURE = "<image>"
+
+
+            def collate(ids):
+                stand_in = [{"role": "user", "content": PICTURE}]
+                ids = [*ids, torch.tensor(tokenizer.encode(stand_in[0]["content"]))]
+                return pad_sequence(ids, batch_first=True)
+
+
+            loader = DataLoader(samples, batch_size=64, shuffle=True, collate_fn=collate)
+            model = nn.Sequential(nn.Embedding(50257, 64), nn.Linear(64, 50257)).cuda()
+            optimizer = torch.optim.Adam(model.parameters())
+            for epoch in range(10):
+                for ids in loader:
+                    ids = ids.cuda()
+                    logits = model(ids[:, :-1])
+                    loss = nn.functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+            """,
+            because="a few fixed words that stand for a picture are no part of the data",
+        ),
+        valid(
+            """
             from functools import lru_cache
 
             import torch
@@ -299,4 +333,4 @@ class TokenizeInCollate(Rule):
 
 def _encodes(call: Tokenization) -> bool:
     """Whether it makes token ids of the batch's texts, and is not a part of another call that does."""
-    return call.work is TokenizerWork.ENCODE and not call.cached and not call.part_of_another
+    return call.work is TokenizerWork.ENCODE and not (call.cached or call.fixed or call.part_of_another)

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from trainlint.semantics import (
+    accidents,
     accumulation,
     code,
     expressions,
+    flags,
     guards,
     library,
     naming,
@@ -18,7 +20,7 @@ from trainlint.semantics import (
 )
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.state import Frame, Leaves, Role, Standing
-from trainlint.semantics.text import dotted
+from trainlint.semantics.text import called_name, dotted
 from trainlint.semantics.values import (
     OBJECT,
     UNKNOWN,
@@ -50,13 +52,15 @@ def run_if(frame: Frame, node: code.If) -> Leaves:
     positive, negative = kinds_of(frame, node.test, test)
     if _remembers(frame, node) or (not positive and _latches(frame, node)):
         positive = (GuardKind.FIRST,)
+    elif not positive and flags.tells_interval(frame, node.test):
+        positive = (GuardKind.INTERVAL,)
     elif not positive:
         positive = _undecided(frame, node.test)
         if not positive and (_skips_turn(node.body) or (_gives_up(node.body) and _asks_tensor(frame, node.test, test))):
             positive = (GuardKind.DATA,)
-    accident = _asks_for_accident(node.test)
-    if accident is not None:
-        positive, negative = (positive + _BY_ACCIDENT, negative) if accident else (positive, negative + _BY_ACCIDENT)
+    by_accident, otherwise_by_accident = accidents.kinds(node.test)
+    positive += by_accident
+    negative += otherwise_by_accident
     if GuardKind.INTERVAL in positive and accumulation.only_updates(node.body):
         positive = tuple(GuardKind.ACCUMULATION if kind is GuardKind.INTERVAL else kind for kind in positive)
     elif GuardKind.ACCUMULATION in positive and accumulation.updates_something_else(node):
@@ -96,6 +100,7 @@ def kinds_of(frame: Frame, test: code.Expression, value: Value) -> tuple[tuple[G
     """The kinds of guard that a condition is, for both branches; a comparison has told with its value."""
     if isinstance(value, Test) and isinstance(test, code.Compare):
         return value.positive, value.negative
+    test = presence.open_parts(frame, test)
     kinds = guards.classify(test, lambda item: expressions.evaluate_quietly(frame, item), frame.run.rank_names)
     return kinds[::-1] if frame.where.compiled and _asks_for_compiler(test) else kinds
 
@@ -117,24 +122,46 @@ def _latches(frame: Frame, node: code.If) -> bool:
 
 
 def _remembers(frame: Frame, node: code.If) -> bool:
-    """Whether a branch enters what it found missing in a collection that lasts: `if key not in seen: seen[key] = …`."""
-    test = node.test
-    if not isinstance(test, code.Compare) or test.ops != ("not in",):
+    """Whether a branch enters what it found missing in a collection that lasts: `if key not in seen: seen[key] = …`, or
+    `if made is None: …` where `made` is `seen.get(key)`."""
+    looked_up = _looked_up(frame, node.test)
+    if looked_up is None:
         return False
-    collection = test.comparators[0]
+    collection, key = looked_up
     holder = collection
     while isinstance(holder, code.Subscript):
         holder = holder.value
     if not _lasting_names(frame, holder):
         return False
     nodes = frame.run.nodes
-    missing = (nodes.text(collection), nodes.text(test.left))
+    missing = (nodes.text(collection), nodes.text(key))
     targets = (target for item in node.body if isinstance(item, code.Assign) for target in item.targets)
     entered = [target for target in targets if isinstance(target, code.Subscript)]
     if any((nodes.text(target.value), nodes.text(target.key)) == missing for target in entered):
         return True
     path = dotted(collection)
     return path.startswith("self.") and path in _entered_by_calls(frame, node.body)
+
+
+def _looked_up(frame: Frame, test: code.Expression) -> tuple[code.Expression, code.Expression] | None:
+    """The collection that a condition finds something missing in, and what; None for other conditions."""
+    if isinstance(test, code.Compare) and test.ops == ("not in",):
+        return test.comparators[0], test.left
+    if isinstance(test, code.Unary) and test.op == "not":
+        asked = test.operand
+    elif isinstance(test, code.Compare) and test.ops == ("is",):
+        asked = test.left
+    else:
+        return None
+    function = frame.function
+    if not isinstance(asked, code.Name) or function is None or not isinstance(function.define, code.Define):
+        return None
+    bound = frame.run.nodes.bindings(frame.run.body(function.module, function.define.body)).get(asked.id, ())
+    for value in bound:
+        if isinstance(value, code.Call) and called_name(value.function) == "get" and len(value.arguments) == 1:
+            collection = code.receiver_of(value)
+            return (collection, value.arguments[0].value) if collection is not None else None
+    return None
 
 
 def guard_renewal(frame: Frame, node: code.If, block: code.Block) -> None:
@@ -289,7 +316,7 @@ def _undecided(frame: Frame, test: code.Expression) -> tuple[GuardKind, ...]:
         return (GuardKind.OFF,) if value == Const(False) and _is_setting(frame, test) else ()
     if _asks_for_text(frame, test):
         return (GuardKind.DATA,)
-    test = _reduced(test)
+    test = accidents.reduced(test)
     if isinstance(test, code.Compare) and (frame.where.loops or frame.where.root.role is not Role.PROGRAM):
         if any(operator in ("is", "is not") for operator in test.ops):
             return ()
@@ -314,53 +341,6 @@ def _is_drained(frame: Frame, node: code.Name) -> bool:
         return False
     bound = frame.run.nodes.bindings(frame.open_loops[-1].body).get(node.id, ())
     return any(isinstance(one, code.Call) and naming.DRAINS.search(guards.last_word(one.function)) for one in bound)
-
-
-_BY_ACCIDENT = (GuardKind.DATA,)
-_REDUCTIONS = frozenset({"any", "all", "item", "bool", "sum"})
-
-
-def _asks_for_accident(test: code.Expression) -> bool | None:
-    """Whether a condition holds where a value is not finite, False where it holds unless one is: `torch.isnan(loss)`,
-    `loss < limit and not math.isnan(loss)`. None for conditions on anything else."""
-    test = _reduced(test)
-    if isinstance(test, code.Unary) and test.op == "not":
-        inner = _asks_for_accident(test.operand)
-        return None if inner is None else not inner
-    if isinstance(test, code.Boolean):
-        asked = [_asks_for_accident(part) for part in test.values]
-        all_hold = test.op == "and"
-        if all_hold in asked:
-            return all_hold
-        parts = list(zip(test.values, asked, strict=True))
-        about = {word for part, one in parts if one is not None for word in _words(part)}
-        bounds = all(isinstance(part, code.Compare) and about & _words(part) for part, one in parts if one is None)
-        return not all_hold if about and bounds else None
-    if isinstance(test, code.Call):
-        word = guards.last_word(test.function)
-        return True if word in ("isnan", "isinf") else False if word == "isfinite" else None
-    return None
-
-
-def _reduced(node: code.Expression) -> code.Expression:
-    """What a test of all values of a tensor is about: `mask` in `mask.any()`, `torch.any(mask)`, `bool(mask)`."""
-    while isinstance(node, code.Call) and guards.last_word(node.function) in _REDUCTIONS:
-        function = node.function
-        holder = function.value if isinstance(function, code.Attribute) else None
-        if len(node.arguments) == 1 and (holder is None or dotted(holder) in _ARRAY_MODULES):
-            node = node.arguments[0].value
-        elif not node.arguments and holder is not None:
-            node = holder
-        else:
-            break
-    return node
-
-
-_ARRAY_MODULES = frozenset({"torch", "np", "numpy"})
-
-
-def _words(node: code.Expression) -> frozenset[str]:
-    return frozenset(guards.identifiers(node)) - _ARRAY_MODULES
 
 
 def _is_setting(frame: Frame, test: code.Name | code.Attribute) -> bool:
@@ -409,14 +389,27 @@ def _known_test(frame: Frame, test: code.Expression, value: Value) -> bool | Non
     return None
 
 
+_PARAMETERS_OF_TEST = 4
+"""As many as a helper such as `step_check(step, interval, run_at_zero=False)` takes."""
+
+
+def _may_return_otherwise(body: code.Block) -> bool:
+    """Whether a branch of a function may return anything but False."""
+    branches = (statement for statement in body if not isinstance(statement, code.Return))
+    returns = (item for branch in branches for item in code.walk(branch) if isinstance(item, code.Return))
+    return not all(isinstance(item.value, code.Constant) and item.value.value is False for item in returns)
+
+
 def guard_function(frame: Frame, function: Function) -> Value:
     """What a function of the project that returns a condition stands for, by what it returns: `is_main_process()`."""
     define = function.define
-    if isinstance(define, code.Define) and len(function.define.parameters) <= 2:
+    if isinstance(define, code.Define) and len(function.define.parameters) <= _PARAMETERS_OF_TEST:
         if naming.MAIN_PROCESS.search(define.name):
             return Test((GuardKind.RANK,), (), define.name)
         body = frame.run.body(function.module, define.body)
         returns = [item for item in body if isinstance(item, code.Return)]
+        if len(define.parameters) > 2 and _may_return_otherwise(body):
+            return UNKNOWN
         if len(body) <= 4 and len(returns) == 1 and returns[0].value is not None:
             home = Frame(frame.run, function.module, frame.where, function.row, function.qualname, {}, function.closure)
             positive, negative = guards.classify(

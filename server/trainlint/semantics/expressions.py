@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trainlint.semantics import (
+    accidents,
     assignment,
     attributes,
     calls,
@@ -498,9 +499,10 @@ def _conditional(frame: Frame, node: code.Conditional) -> Value:
     if known is not None:
         return evaluate(frame, node.body if known else node.orelse)
     positive, negative = conditions.kinds_of(frame, node.test, test)
+    by_accident, otherwise_by_accident = accidents.kinds(node.test)
     left_out, else_left_out = presence.ruled_out(frame, node.test)
-    positive += (GuardKind.OFF,) * left_out
-    negative += (GuardKind.OFF,) * else_left_out
+    positive += by_accident + (GuardKind.OFF,) * left_out
+    negative += otherwise_by_accident + (GuardKind.OFF,) * else_left_out
     body = conditions.under_guards(frame, positive, node.test, lambda: _told(frame, node.test, True, node.body))
     orelse = conditions.under_guards(frame, negative, node.test, lambda: _told(frame, node.test, False, node.orelse))
     if GuardKind.EXCEPTIONAL in positive + negative:

@@ -168,12 +168,16 @@ class Finisher:
 
     def _leave_out_measured_loops(self) -> None:
         """A loop that runs backward passes and updates nothing, in a function named for evaluation or measurement, by
-        calls of such functions alone or in a file of benchmarks, is no step loop: `def benchmark(…)`."""
+        calls of such functions alone or in a file of benchmarks, is no step loop: `def benchmark(…)`. Neither is one
+        that tries steps out, on no data: `def probe_batch_size(…)`."""
         for loop in self.run.loops.values():
-            if not loop.runs_step or loop.updates:
+            if not loop.runs_step:
                 continue
-            in_measurement = naming.measures(loop.site.symbol.rpartition(".")[2]) or _is_of_benchmarks(loop.site)
-            if in_measurement or (loop.backwards and loop.only_measured):
+            name = loop.site.symbol.rpartition(".")[2]
+            tries = naming.TRIES.search(name) and not loop.over_data
+            in_measurement = naming.measures(name) or _is_of_benchmarks(loop.site)
+            measured = in_measurement or (loop.backwards and loop.only_measured)
+            if tries or (measured and not loop.updates):
                 loop.runs_step = loop.trains = False
 
     def _settle_passes(self) -> None:
@@ -186,7 +190,10 @@ class Finisher:
         for loop in self.run.loops.values():
             if loop.in_evaluation and not (loop.named_for_evaluation or loop.runs_forward):
                 loop.in_evaluation = False
-            outer = loop.parent if loop.runs_step and loop.over_data and loop.updates and loop.backwards else None
+            is_pass = loop.runs_step and loop.over_data and loop.updates and loop.backwards
+            if is_pass and loop.where is not None:
+                loop.where.root.runs_passes = True
+            outer = loop.parent if is_pass else None
             while outer is not None:
                 if not (outer.over_data or outer.small):
                     outer.runs_step = False

@@ -461,7 +461,7 @@ def _record_trainer(frame: Frame, given: Given, trainer: Instance | None, node: 
 def hf_trainer_method(frame: Frame, receiver: Value, name: str, given: Given, node: code.Call | None) -> Value:
     """A method of a transformers Trainer."""
     if name == "train":
-        frame.run.entry.trains = True
+        frame.run.entry.trains = frame.where.root.runs_passes = True
         records.record_call(frame, "transformers.Trainer.train", given, node, receiver)
     if name == "save_model":
         records.record_call(frame, "transformers.Trainer.save_model", given, node, receiver)

@@ -249,7 +249,8 @@ def _count(given: Given, *names: str) -> int | None:
 def trainer_method(frame: Frame, receiver: Object, name: str, given: Given, node: code.Call | None) -> Value:
     """A method of a Lightning Trainer: `fit` runs the hooks of the module and iterates the loaders."""
     if name in ("fit", "validate", "test", "predict"):
-        frame.run.entry.trains = frame.run.entry.trains or name == "fit"
+        if name == "fit":
+            frame.run.entry.trains = frame.where.root.runs_passes = True
         for value in given.all():
             for option in frameworks.listed(value):
                 if isinstance(option, Instance):

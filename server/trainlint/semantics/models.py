@@ -439,6 +439,8 @@ def _module_protocol(
     if naming.BACKWARD.search(name):
         steps.mark_backward(frame, node)
         return OBJECT
+    if naming.HOUSEKEEPING.search(name):
+        return UNKNOWN
     if name.startswith("get_") and naming.METRIC.search(name):
         # what a model has counted so far: numbers for all that is known
         return UNKNOWN

@@ -77,7 +77,17 @@ _MEASUREMENT = Idiom(
     r"(^|_)(measure|measurement|verify|verification|compare|profile|profiler|profiling|bench(mark)?s?|grad_?check)(_|$|\d)",
     re.IGNORECASE,
 )
+TRIES = Idiom(
+    r"(^|_)(probe|dry_run|auto_?batch|warm_?up_(cuda|gpu)|(find|search|tune|estimate|determine)_\w*(batch(_?size)?|lr))(_|$)"
+    r"|(^|_)batch_?size_finder(_|$)",
+    re.IGNORECASE,
+)
+"""Functions that run a few steps to find out what fits, before training."""
 SAVES = Idiom(r"(^|_)save(_|$)|checkpoint", re.IGNORECASE)
+HOUSEKEEPING = Idiom(
+    r"^(load|save|restore|dump|export|download|upload|print|freeze|unfreeze|enable|disable|set|has|is|count|num)(_|$)"
+)
+"""Methods of a model that compute nothing: `load_checkpoint`, which returns what was saved beside the weights."""
 TRACED = Idiom(r"^is_(\w+_)?(tracing|scripting|exporting|compiling)$|^is_in_onnx_export$|^_get_tracing_state$")
 """Questions that hold while a model is taken down, for export or by the compiler, and never in code that runs as it is
 written."""

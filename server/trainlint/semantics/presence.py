@@ -46,6 +46,17 @@ def ruled_out(frame: Frame, test: code.Expression) -> tuple[bool, bool]:
     return (there, not there) if test.ops[0] == "is" else (not there, there)
 
 
+def open_parts(frame: Frame, test: code.Expression) -> code.Expression:
+    """What is left of `last or step % 1000 == 0` where the calls keep `last` false, and of a conjunction likewise."""
+    if not isinstance(test, code.Boolean):
+        return test
+    settled = 0 if test.op == "or" else 1
+    parts = tuple([part for part in test.values if not ruled_out(frame, part)[settled]])
+    if not parts or len(parts) == len(test.values):
+        return test
+    return parts[0] if len(parts) == 1 else code.Boolean(test.op, parts, test.at)
+
+
 def _switch(frame: Frame, name: str) -> bool | None:
     """How a parameter is set that the function leaves as it is: True or False, as the calls say; None where it is no
     switch, or nobody knows."""

@@ -526,9 +526,14 @@ def record_tokenization(
         cached=is_cached(frame),
         tokenizer=tokenizer,
         generated=_is_generated(first),
-        fixed=isinstance(first, Const) or (bool(node.arguments) and _is_special_token(node.arguments[0].value)),
+        fixed=isinstance(first, Const) or (bool(node.arguments) and _is_fixed(frame, node.arguments[0].value)),
         part_of_another=_does_the_work_of_another(frame),
     )
+
+
+def _is_fixed(frame: Frame, node: code.Expression) -> bool:
+    """Whether a text is the same for every item: a token of the tokenizer's own, or one that the code makes up."""
+    return _is_special_token(node) or sameness.made_of_its_own(frame, node)
 
 
 def _is_special_token(node: code.Expression) -> bool:

@@ -54,6 +54,36 @@ def by_item(frame: Frame, node: code.Call) -> bool:
     return first is not None and _by_item(frame, first, _DEEPEST) and not _is_content(frame, first, _DEEPEST)
 
 
+_DRAWING = re.compile(r"next|rand|sampl|choice|shuffle|pop|read|load|get|draw|pick|fetch|query|input|decode|generate")
+"""In names of calls that give something else each time, of what nobody passed them."""
+
+
+def made_of_its_own(frame: Frame, node: code.Expression) -> bool:
+    """Whether a function makes an expression of nothing that it is passed, and of no item of a loop: a placeholder that
+    stands for a picture where a batch has none."""
+    function = frame.function
+    if function is None or not isinstance(function.define, code.Define) or frame.enclosing is not None:
+        return False
+    parameters = [parameter.name for parameter in function.define.parameters]
+    own = parameters[:1] if function.owner is not None else []
+    passed = frozenset(parameters).difference(own)
+    bound = _bindings_of(frame)
+    waiting: list[code.Expression] = [node]
+    followed = set(own)
+    while waiting:
+        for item in code.walk(waiting.pop()):
+            if isinstance(item, code.Call) and _DRAWING.search(called_name(item.function)):
+                return False
+            if not isinstance(item, code.Name) or item.id in followed:
+                continue
+            followed.add(item.id)
+            values = list(_assigned(frame, item.id))
+            if item.id in passed or len(values) < len(bound.get(item.id, ())):
+                return False
+            waiting += values
+    return True
+
+
 _CONTENT = frozenset({"BytesIO", "StringIO", "open", "extractfile", "read", "get", "urlopen", "tobytes", "b64decode"})
 """Calls that give the content of a file, or something to read it from, rather than its name."""
 

@@ -92,6 +92,9 @@ class Root:
     makes_model: bool = False
     """Whether it makes, outside of any loop and condition, a model or an optimizer: then it is no step, but a run of
     its own that happens to be one step long."""
+    runs_passes: bool = False
+    """Whether it trains in whole passes over data, its own or those of a framework's `fit`: then it is a run, and an
+    update before the passes, which tries out a batch size or a scheduler, makes no step of it."""
     assumed: bool = False
     """Whether its role was inferred rather than proved."""
     doubtful: bool = False
@@ -106,7 +109,8 @@ class Root:
     @property
     def is_step(self) -> bool:
         """Whether each call of it is taken to be a training step, though nobody is seen to call it."""
-        return self.runs_step and not self.makes_model and (self.updates or self.for_training)
+        run_of_its_own = self.makes_model or self.runs_passes
+        return self.runs_step and not run_of_its_own and (self.updates or self.for_training)
 
     @property
     def fits_something(self) -> bool:
