@@ -279,6 +279,38 @@ def test_a_loop_over_layers_that_fit_something_by_themselves_is_no_step_loop() -
     assert not project.kept_graphs
 
 
+def test_layers_that_step_the_optimizers_they_were_made_with_are_there_to_train() -> None:
+    check("""
+import torch
+from torch import nn
+
+
+class Quantize(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.codes = nn.Parameter(torch.zeros(8))
+        self.optimizer = torch.optim.SGD([self.codes], lr=0.1)
+
+    def forward(self, x):
+        loss = (x - self.codes).square().mean()
+        loss.backward()
+        self.optimizer.step()
+        return self.codes
+
+
+class Levels(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([Quantize() for _ in range(4)])
+
+    def forward(self, x):
+        x = x.cuda()
+        for layer in self.layers:
+            x = layer(x)
+        return x, x.sum().item()  # runs: per-step training
+""")
+
+
 def test_the_loop_of_a_forward_that_fits_something_is_a_step_loop() -> None:
     project = analyze(
         {

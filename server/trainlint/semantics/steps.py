@@ -78,7 +78,9 @@ def _mark(frame: Frame, node: code.Call | None, *, update: bool) -> None:
             where.root.updates = where.root.updates or update
         elif node is None:
             return
-        if where.root.role is Role.FUNCTION:
+        # a forward that steps the optimizer that its model was made with is called to train
+        called_to_train = where.root.role is Role.FORWARD and update and not where.root.makes_model
+        if where.root.role is Role.FUNCTION or called_to_train:
             frame.run.entry.trains = True
         return
     if not update and not where.root.for_training:
