@@ -295,6 +295,41 @@ class Bf16Gradscaler(Rule):
             """,
             because="the type is float16 in some runs",
         ),
+        valid(
+            """
+            import torch
+            from amp import GradScaler, autocast, options
+            from torch import nn
+            from torch.utils.data import DataLoader
+
+            loader = DataLoader(torch.load("inputs.pt"), batch_size=64, num_workers=4)
+            model = nn.Linear(32, 1).cuda()
+            optimizer = torch.optim.AdamW(model.parameters())
+            scaler = GradScaler()
+            for inputs in loader:
+                optimizer.zero_grad()
+                with autocast(**options):
+                    loss = model(inputs.cuda()).square().mean()
+                scaler.scale(loss).backward()
+                scaler.step(optimizer)
+                scaler.update()
+            """,
+            because="the type is one of two, whichever name of the module is asked for first",
+            others={
+                "amp.py": """
+                import torch
+
+                options = dict()
+                if hasattr(torch.cuda, "amp"):
+                    from torch.cuda.amp import GradScaler, autocast
+
+                    if torch.cuda.is_bf16_supported():
+                        options = dict(dtype=torch.bfloat16)
+                else:
+                    GradScaler = autocast = None
+                """
+            },
+        ),
     )
 
     def check(self, project: Project) -> Iterator[Finding]:

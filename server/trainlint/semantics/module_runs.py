@@ -57,7 +57,9 @@ def _bind_package(frame: Frame, name: str) -> None:
 
 def _namespace(frame: Frame, name: str) -> ModuleState:
     """A folder without `__init__.py`, as a module with nothing of its own."""
-    return ModuleState(frame.module.path, name, frame.module.facts, Units((), {}, (), ()), started=True, is_main=True)
+    return ModuleState(
+        frame.module.path, name, frame.module.facts, Units((), {}, (), (), ()), started=True, is_main=True
+    )
 
 
 def _attach(frame: Frame, package: ModuleState, name: str) -> None:
@@ -163,11 +165,29 @@ def _own_global(run: Run, module: ModuleState, name: str) -> Value | None:
 
 
 def _run_binders(run: Run, module: ModuleState, name: str) -> None:
-    binders = module.units.binders.get(name, ())
-    if not binders:
+    if name not in module.units.binders:
         module.absent.add(name)
-    for index in binders:
+        return
+    for index in _units_for(module.units, name):
         _run_unit(run, module, index)
+
+
+def _units_for(units: Units, name: str) -> list[int]:
+    """The statements to run for a name, in their order: those that bind it, and all that bind another name which one
+    of these binds.
+
+    Else an `if` that binds both would give the other a value before the statement above it does, which would then seem
+    to need no run.
+    """
+    found: set[int] = set()
+    waiting, met = [name], {name}
+    while waiting:
+        new = set(units.binders[waiting.pop()]) - found
+        found |= new
+        others = set().union(*(units.names[index] for index in new)) - met
+        met |= others
+        waiting += others
+    return sorted(found)
 
 
 class StarSources:
@@ -235,16 +255,24 @@ def decode_units(path: Path, facts: ModuleFacts, known: Decoded) -> Units:
     """Decode the top-level statements of a file and index what they bind."""
     decoded = tuple([known.unit(path, facts, index) for index in range(len(facts.unit_rows))])
     binders: dict[str, list[int]] = {}
+    names: list[frozenset[str]] = []
     stars: list[code.ImportFrom] = []
     effects: list[int] = []
     for index, statement in enumerate(decoded):
-        for name in _names_bound(statement, stars):
+        names.append(frozenset(_names_bound(statement, stars)))
+        for name in names[-1]:
             binders.setdefault(name, []).append(index)
         if not isinstance(statement, code.Define | code.DefineClass | code.Import | code.ImportFrom) and _has_effects(
             facts, index
         ):
             effects.append(index)
-    return Units(decoded, {name: tuple(found) for name, found in binders.items()}, tuple(stars), tuple(effects))
+    return Units(
+        decoded,
+        {name: tuple(found) for name, found in binders.items()},
+        tuple(stars),
+        tuple(effects),
+        tuple(names),
+    )
 
 
 def names_appended(before: ModuleFacts, now: ModuleFacts) -> frozenset[str] | None:

@@ -365,6 +365,8 @@ class Units:
     stars: tuple[code.ImportFrom, ...]
     effects: tuple[int, ...]
     """Statements that change something beyond the module's own names: the environment, a global switch."""
+    names: tuple[frozenset[str], ...]
+    """For each statement, the global names that it binds."""
 
 
 @dataclass(eq=False)
