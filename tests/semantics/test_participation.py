@@ -349,3 +349,39 @@ def test_a_tensor_goes_where_a_buffer_is_which_moves_with_its_module() -> None:
                 return x, x.to(self.bound)  # reads: device
         """)
     )
+
+
+@pytest.mark.parametrize(("owner", "region"), [("ReplayBuffer", "training"), ("Diffusion", "evaluation")])
+def test_what_hands_out_data_evaluates_nothing_as_it_samples(owner: str, region: str) -> None:
+    check(f"""
+import torch
+from torch import nn
+
+
+class Augment(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mix = nn.Linear(8, 8)
+
+    def forward(self, batch):
+        return self.mix(batch)
+
+
+class {owner}:
+    def __init__(self):
+        self.augment = Augment().cuda()
+
+    def sample(self, batch):
+        while batch.shape[0] < 8:
+            batch = self.augment(batch)  # runs: per-step {region}
+        return batch
+
+
+source = {owner}()
+model = nn.Linear(8, 1).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for batch in torch.utils.data.DataLoader(torch.randn(64, 8), batch_size=8):
+    loss = model(source.sample(batch.cuda())).mean()
+    loss.backward()
+    optimizer.step()
+""")

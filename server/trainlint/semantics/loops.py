@@ -227,8 +227,8 @@ def _open(frame: Frame, site: Site, iterated: Value, small: bool, counter: str) 
 
 def _evaluates(frame: Frame, loader: Object | None) -> bool:
     """Whether a loop's function or loader is named for evaluation."""
-    name = frame.symbol.rpartition(".")[2]
-    if naming.evaluates(name):
+    owner, _, name = frame.symbol.rpartition(".")
+    if naming.evaluates(name) and not naming.HOLDS_DATA.search(naming.snake_case(owner.rpartition(".")[2])):
         return True
     fact = loader.fact if loader is not None else None
     return (

@@ -94,6 +94,8 @@ written."""
 EXPORT = Idiom(
     r"(^|_)(export(er|ers|s|ing)?|deploy(ment)?|onnx|tensorrt|trt|coreml|openvino|tflite)(_|$)", re.IGNORECASE
 )
+HOLDS_DATA = Idiom(r"(^|_)(buffer|replay|memory|sampler|storage|dataset)(_|$)")
+"""In names of classes, as words: what hands out data, so that its `sample` evaluates nothing."""
 APPLIES_MODELS = Idiom(r"(^|_)(track(er|ing)|post_?process(or|ing)?|inferencer|stitcher|exporter|visuali[sz]er)(_|$)")
 """In names of classes, as words: what applies models that were trained before."""
 TRAINING = Idiom(r"train|fit|(^|_)(run|step|epoch|update|optimi[sz]e)(_|$)", re.IGNORECASE)
@@ -181,6 +183,14 @@ def evaluates(name: str) -> bool:
 def measures(name: str) -> bool:
     """Whether a function called `name` looks at what a model does, its gradients too, and does not train it."""
     return evaluates(name) or (_MEASUREMENT.search(name) and not TRAINING.search(name))
+
+
+def snake_case(name: str) -> str:
+    """`ReplayBuffer` as the words that idioms are made of: `replay_buffer`."""
+    return _HUMP.sub("_", name).lower()
+
+
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 def is_of_training(qualname: str) -> bool:

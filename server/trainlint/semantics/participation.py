@@ -7,7 +7,6 @@ something with it, that apply models which were trained before.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from trainlint.semantics import code, library, naming, object_types, submodules
@@ -33,7 +32,7 @@ def is_doubtful(frame: Frame, forward: Function, model: Instance) -> bool:
     solver does. Losses are a part of training, be they without parameters, and so are layers that cut gradients
     somewhere on their way.
     """
-    name = _snake_case(model.cls.define.name)
+    name = naming.snake_case(model.cls.define.name)
     if naming.LOSS.search(name):
         return False
     return naming.APPLIES_MODELS.search(name) or _solves(frame, forward, model)
@@ -92,11 +91,3 @@ def _chain(value: code.Expression | None) -> Iterator[code.Call]:
     while isinstance(value, code.Call):
         yield value
         value = value.function.value if isinstance(value.function, code.Attribute) else None
-
-
-def _snake_case(name: str) -> str:
-    """`HomographyTracker` as the words that idioms of names are made of: `homography_tracker`."""
-    return _HUMP.sub("_", name).lower()
-
-
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
