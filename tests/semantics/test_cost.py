@@ -32,3 +32,38 @@ def test_a_name_is_looked_for_once_in_each_module_that_star_imports_lead_to() ->
 
     cost(2)  # patterns of names are compiled when they are first asked
     assert cost(12) < 3 * cost(6)
+
+
+def models_that_each_define(count: int) -> dict[str, str]:
+    """A package whose models all have functions of the same names, and all see each other."""
+    everything = "".join(f"from . import model_{number}\n" for number in range(count))
+    model = (
+        "import torch\nimport models\n\n"
+        "def rotate(x):\n    return x.transpose(0, 1)\n\n"
+        "def attend(x):\n    return rotate(x)\n\n"
+        "class Model:\n    def forward(self, x):\n        return attend(x)\n\n"
+        + "".join(f"def head_{number}(x):\n    return attend(rotate(x))\n\n" for number in range(10))
+    )
+    return {"models/__init__.py": everything} | {f"models/model_{number}.py": model for number in range(count)}
+
+
+def test_functions_that_many_files_define_are_met_once_in_a_search() -> None:
+    def cost(count: int) -> int:
+        facts = {Path("/project", name): extract(text) for name, text in models_that_each_define(count).items()}
+        interest = Linker(facts, LinkOptions()).interest
+        functions = [(path, index) for path in facts for index in range(len(facts[path].functions))]
+        return calls_of(lambda: [interest.of(*function) for function in functions])
+
+    cost(2)
+    assert cost(40) < 3 * cost(20)
+
+
+def test_what_a_model_names_is_met_once() -> None:
+    def cost(count: int) -> int:
+        facts = {Path("/project", name): extract(text) for name, text in models_that_each_define(count).items()}
+        interest = Linker(facts, LinkOptions()).interest
+        model = Path("/project/models/model_0.py"), "Model"
+        return calls_of(lambda: list(interest.functions_named_by(model)))
+
+    cost(2)
+    assert cost(40) < 3 * cost(20)

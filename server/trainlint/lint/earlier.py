@@ -8,6 +8,7 @@ under which that run kept its findings, and whether they still hold: see `lint.r
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from trainlint.semantics.facts import ModuleFacts
 
 T = TypeVar("T")
+Ordered = TypeVar("Ordered", int, str)
 _CONTENTS_KIND = "contents"
 _MOST_CHANGED = 20
 """Files whose former facts are worth comparing with; a change of more is likely to touch most."""
@@ -84,10 +86,10 @@ def read_row(read: Read, files: ProjectFiles) -> str:
     """What was read, as it is stored."""
     asked = [(path, (what, answer)) for (path, what), answer in read.asked.items()]
     row = [
-        by_name(sorted(read.bodies), files),
+        by_name(in_order(read.bodies), files),
         by_name(asked, files),
-        by_name(sorted(read.absent), files),
-        [files.relative(path) for path in sorted(read.whole)],
+        by_name(in_order(read.absent), files),
+        sorted(map(files.relative, read.whole)),
     ]
     return json.dumps(row, separators=(",", ":"))
 
@@ -105,6 +107,11 @@ def _read_from(row: list[Any], names: Mapping[str, Path]) -> Read:
         frozenset(by_path(absent, names)),
         frozenset(names[name] for name in whole),
     )
+
+
+def in_order(pairs: Iterable[tuple[Path, Ordered]]) -> list[tuple[Path, Ordered]]:
+    """Sorted, by the texts of the paths: paths themselves take thirty times as long to compare."""
+    return sorted(pairs, key=lambda pair: (os.fspath(pair[0]), pair[1]))
 
 
 def by_name(pairs: Iterable[tuple[Path, T]], files: ProjectFiles) -> dict[str, list[T]]:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from trainlint.lint.component import Component, EntryFindings, EntryRuns, FunctionKey, Lookup, Uncalled, Walked
-from trainlint.lint.earlier import Earlier, by_name, by_path, read_row
+from trainlint.lint.earlier import Earlier, by_name, by_path, in_order, read_row
 from trainlint.lint.reuse import Changes
 from trainlint.semantics.context import Entry
 from trainlint.semantics.vocabulary import Known
@@ -151,6 +151,7 @@ class EntryPoints:
         self._base = blake2b(settings + names.encode("utf-8", "surrogateescape"), digest_size=_DIGEST_BYTES).digest()
         self._names = {files.relative(path): path for path in component.facts}
         self._order = {path: position for position, path in enumerate(component.facts)}
+        self._digests: dict[Path, bytes] = {}
         self._walk_keys = {entry: self._walk_key(entry) for entry in self.linker.entries}
         self._changes = Changes(self.linker)
         self._earlier = Earlier(files, self._base, self._names, self._changes)
@@ -189,7 +190,7 @@ class EntryPoints:
         for entry, done in runs.walk_all(missing):
             walked[entry] = done
             if done.learned is not None:
-                row = [by_name(sorted(done.reached), self.files), _entry_row(done.learned)]
+                row = [by_name(in_order(done.reached), self.files), _entry_row(done.learned)]
                 self.cache.put(_REACHED_KIND, self._walk_keys[entry], json.dumps(row, separators=(",", ":")))
         return walked
 
@@ -233,7 +234,8 @@ class EntryPoints:
                 if self._reuse is not None and not result.known:
                     self._reuse.keep_uncalled(self.linker, result)
                 if not result.known and not result.found.failures:
-                    row = [by_name(sorted(result.reached), self.files), result.trains, self._findings_row(result.found)]
+                    reached = by_name(in_order(result.reached), self.files)
+                    row = [reached, result.trains, self._findings_row(result.found)]
                     key = self._uncalled_key(result.path, result.owner, result.called)
                     self.cache.put(_UNCALLED_KIND, key, json.dumps(row, separators=(",", ":")))
                     self._put_read(key, result.found)
@@ -283,9 +285,18 @@ class EntryPoints:
 
     def _walk_key(self, entry: Path, *, earlier: bool = False) -> bytes:
         """The key of what walking an entry point tells, now or in the earlier run."""
+        if earlier and self._earlier.digests:
+            return self._digest(entry, self._earlier.digests)
+        key = self._digests.get(entry)
+        if key is None:
+            key = self._digests[entry] = self._digest(entry)
+        return key
+
+    def _digest(self, entry: Path, earlier: Mapping[Path, bytes] | None = None) -> bytes:
+        """That of all that an entry point imports."""
         name = self.files.relative(entry).encode("utf-8", "surrogateescape")
         closure = sorted(self.linker.closure(entry), key=self._order.__getitem__)
-        return self.files.digest_of(closure, self._base, name, earlier=self._earlier.digests if earlier else None)
+        return self.files.digest_of(closure, self._base, name, earlier=earlier)
 
     def _uncalled_key(
         self, path: Path, owner: Entry, called: frozenset[FunctionKey], *, earlier: bool = False

@@ -7,8 +7,9 @@ can be told without walking it, if nothing in it, and nothing that it names, rea
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from trainlint.semantics import code
 from trainlint.semantics.facts import ModuleFacts
@@ -122,6 +123,14 @@ _CONDITIONS = _ends(code.If, code.While, code.Assert, code.Conditional)
 _FOR, _SLICE, _SUBSCRIPT, _COMPREHENSION = _ends(code.For, code.Slice, code.Subscript, code.Comprehension)
 
 
+class _Mention(NamedTuple):
+    """A name, and where what it means is looked for."""
+
+    closure: int
+    """Number of the import closure; files that import each other have the same one."""
+    word: str
+
+
 class Interest:
     """Answers for all functions of a project, each found once."""
 
@@ -131,6 +140,11 @@ class Interest:
         self._functions: dict[str, list[tuple[Path, int]]] = {}
         self._methods: dict[str, list[tuple[Path, int]]] = {}
         self._known: dict[tuple[Path, int], bool] = {}
+        self._closures: dict[frozenset[Path], int] = {}
+        self._mentions: dict[tuple[Path, int], tuple[_Mention, ...]] = {}
+        self._meant: dict[_Mention, list[tuple[Path, int]]] = {}
+        self._silent: set[_Mention] = set()
+        """Names that mean nothing that speaks."""
         for path, facts in files.items():
             for index, function in enumerate(facts.functions):
                 first, _, rest = function.qualname.partition(".")
@@ -157,25 +171,29 @@ class Interest:
         name, and so on."""
         waiting = [key for path, name in named for key in self._methods.get(name, ()) if key[0] == path]
         seen = set(waiting)
+        asked: set[_Mention] = set()
         while waiting:
             key = waiting.pop()
             yield key
-            fresh = [item for item in self._named(key) if item not in seen]
+            fresh = [item for item in self._named_by(key, asked) if item not in seen]
             seen.update(fresh)
             waiting += fresh
 
     def _search(self, start: tuple[Path, int]) -> bool:
         seen = {start}
+        asked: set[_Mention] = set()
         waiting = [start]
         while waiting:
             key = waiting.pop()
             if self._known.get(key, False) or self._speaks(key):
                 return True
-            fresh = [item for item in self._named(key) if item not in seen and self._known.get(item, True)]
+            named = self._named_by(key, asked, self._silent)
+            fresh = [item for item in named if item not in seen and self._known.get(item, True)]
             seen.update(fresh)
             waiting += fresh
         # nothing that can be reached from here speaks, so nothing that was met does
         self._known.update(dict.fromkeys(seen, False))
+        self._silent |= asked
         return False
 
     def _speaks(self, key: tuple[Path, int]) -> bool:
@@ -185,15 +203,35 @@ class Interest:
             return False
         return _speaks(facts.body_line(index), facts.words(index))
 
-    def _named(self, key: tuple[Path, int]) -> list[tuple[Path, int]]:
-        """The functions and methods of the project that a function names: all lie in its file's import closure, so
-        that the answer depends on nothing else."""
-        named: list[tuple[Path, int]] = []
-        for word in self._files[key[0]].words(key[1]):
-            named += self._functions.get(word, [])
-            named += self._methods.get(word, [])
-        visible = self._closure(key[0]) if named else frozenset()
-        return [item for item in named if item[0] in visible]
+    def _named_by(
+        self, key: tuple[Path, int], asked: set[_Mention], silent: AbstractSet[_Mention] = frozenset()
+    ) -> Iterator[tuple[Path, int]]:
+        """The functions and methods of the project that a function names, but for names that are `silent` or that were
+        `asked` for before: where each of many files defines the same ones, a search would else meet all of them in
+        each. They lie in the import closure of the function's file, so that the answer depends on nothing else."""
+        for mention in self._mentioned_by(key):
+            if mention not in asked and mention not in silent:
+                asked.add(mention)
+                yield from self._meant_by(key[0], mention)
+
+    def _mentioned_by(self, key: tuple[Path, int]) -> tuple[_Mention, ...]:
+        found = self._mentions.get(key)
+        if found is None:
+            path, index = key
+            words = [
+                word for word in self._files[path].words(index) if word in self._functions or word in self._methods
+            ]
+            closure = self._closures.setdefault(self._closure(path), len(self._closures)) if words else 0
+            found = self._mentions[key] = tuple(_Mention(closure, word) for word in words)
+        return found
+
+    def _meant_by(self, path: Path, mention: _Mention) -> list[tuple[Path, int]]:
+        found = self._meant.get(mention)
+        if found is None:
+            named = (*self._functions.get(mention.word, ()), *self._methods.get(mention.word, ()))
+            visible = self._closure(path)
+            found = self._meant[mention] = [one for one in named if one[0] in visible]
+        return found
 
 
 def _speaks(line: str, words: frozenset[str]) -> bool:
