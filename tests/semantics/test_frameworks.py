@@ -222,6 +222,9 @@ OTHERS = {
                     print("last")  # under: rank
                 if accelerator.sync_gradients:
                     print("update")  # runs: per-step training
+                if accelerator.sync_gradients:
+                    averaged.update()
+                    print("moving average")  # runs: per-step training
             with torch.no_grad():
                 for batch in val:
                     print(accelerator.gather(model(batch)).mean().item())  # runs: per-step evaluation, reads: device

@@ -33,6 +33,9 @@ def updates_something_else(node: code.If) -> bool:
     asked = guards.identifiers(node.test)
     if any(naming.ACCUMULATION.search(word) and not naming.UPDATES.search(word) for word in asked):
         return False
+    if not any(naming.UPDATES.search(word) for word in asked):
+        # a framework tells where it accumulates: `if accelerator.sync_gradients:`
+        return False
     calls = [item for item in code.walk(node.body) if isinstance(item, code.Call)]
     words = {guards.last_word(item.function) for item in calls}
     of_optimizer = any(word == "step" or _OF_UPDATE.search(word) for word in words)

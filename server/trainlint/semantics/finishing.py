@@ -249,6 +249,9 @@ class Finisher:
 
     def _make(self, pending: Pending) -> Any:
         make, fields, where = pending
+        if make is EvaluationForward and fields["site"] in self.run.differentiated:
+            # another model that is called there needs autograd
+            return None
         fields = {
             name: self.run.nodes.text(value) if name in _TEXTS and not isinstance(value, str) else value
             for name, value in fields.items()

@@ -229,6 +229,9 @@ def record_forward(frame: Frame, model: Value, node: code.Call | None) -> None:
         return
     if isinstance(model, Instance) and submodules.keeps_buffers_alone(frame, model):
         return
+    if isinstance(model, Instance) and submodules.differentiates(frame, model):
+        frame.run.differentiated.add(frame.site(node.at))
+        return
     if isinstance(model, Object):
         if model.origin == "criterion" or library.has_no_parameters(model.origin):
             return

@@ -642,6 +642,10 @@ class Run:
     """Items of datasets that go through one, in the order in which it was met."""
     transformations_of: dict[int, tuple[Transformation, ...]] = field(default_factory=dict)
     """Those of each dataset of the project, by its identity."""
+    differentiating: dict[int, bool] = field(default_factory=dict)
+    """Whether the forward of a model of the project asks for derivatives, by the identity of its class."""
+    differentiated: set[Site] = field(default_factory=set)
+    """The calls of such models."""
     buffers_alone: dict[int, bool] = field(default_factory=dict)
     """Whether modules of a class of the project, by its identity, keep buffers and no parameters."""
     works: list[Work] = field(default_factory=list)

@@ -7,7 +7,7 @@ from typing import Any
 
 from trainlint.semantics import classes, code, library, object_types
 from trainlint.semantics.state import Frame
-from trainlint.semantics.text import dotted
+from trainlint.semantics.text import called_name, dotted
 from trainlint.semantics.values import Function, Instance, Listing, Object, Value, options
 from trainlint.semantics.vocabulary import Known
 
@@ -172,6 +172,46 @@ def _keeps_buffers_alone(frame: Frame, model: Instance) -> bool:
                 if not all(_is_of_torch(value) for value in _assigned_to_self(body)):
                     return False
     return True
+
+
+_DIFFERENTIATING = frozenset({"grad", "jacobian", "hessian", "vjp", "jvp"})
+"""Functions of `torch.autograd` that return derivatives, by the name that they are called by."""
+_RECORDING = frozenset({"enable_grad", "set_grad_enabled"})
+
+
+def differentiates(frame: Frame, model: Instance) -> bool:
+    """Whether the forward of a model asks for derivatives itself, as one does that tells forces by its energy: it needs
+    autograd in evaluation too, unless it switches that on."""
+    known = frame.run.differentiating.get(id(model.cls))
+    if known is None:
+        known = frame.run.differentiating[id(model.cls)] = _differentiates(frame, model, 0)
+    return known
+
+
+def _differentiates(frame: Frame, model: Instance, depth: int) -> bool:
+    forward = classes.find_member(model.cls, "forward")
+    waiting = [forward] if isinstance(forward, Function) else []
+    seen: set[int] = set()
+    while waiting:
+        function = waiting.pop()
+        if id(function.define) in seen or not isinstance(function.define, code.Define):
+            continue
+        seen.add(id(function.define))
+        body = frame.run.body(function.module, function.define.body)
+        words = function.module.facts.words(function.define.body)
+        if not _DIFFERENTIATING.isdisjoint(words) and _RECORDING.isdisjoint(words):
+            calls = (item for item in code.walk(body) if isinstance(item, code.Call))
+            if any(called_name(call.function) in _DIFFERENTIATING for call in calls):
+                return True
+        named = (classes.find_member(model.cls, word) or function.module.variables.get(word) for word in words)
+        waiting += [one for one in named if isinstance(one, Function)]
+    model.settle()
+    parts = (option for value in model.attributes.values() for option in options(value))
+    return depth < _DEEPEST_LAYER and any(
+        _differentiates(frame, part, depth + 1)
+        for part in parts
+        if isinstance(part, Instance) and part is not model and classes.is_module_class(part.cls)
+    )
 
 
 def lacks_parameters(frame: Frame, model: Instance, depth: int = 0) -> bool:
