@@ -144,3 +144,65 @@ def test_a_default_that_is_filled_in_is_forgotten_where_the_call_passes_somethin
         }
     )
     assert len(project.kept_graphs) == kept
+
+
+KEPT = {
+    "what no call passes is missing": ("if self.extra is not None:", "Trainer(model)", False),
+    "asked for its truth": ("if self.extra:", "Trainer(model)", False),
+    "what a call passes is there": ("if self.extra is not None:", "Trainer(model, extra=make())", True),
+    "what another method sets may be there": ("if self.later is not None:", "Trainer(model)", True),
+    "what is set from outside may be there": (
+        "if self.extra is not None:",
+        "Trainer(model)\ntrainer.extra = make()",
+        True,
+    ),
+    "where it is missing": ("if self.extra is None:", "Trainer(model)", True),
+}
+
+
+@pytest.mark.parametrize(("test", "call", "reached"), KEPT.values(), ids=KEPT.keys())
+def test_constructors_tell_what_an_object_lacks(test: str, call: str, reached: bool) -> None:
+    text = plain("""
+        class Trainer:
+            def __init__(self, model, extra=None):
+                self.model = model
+                self.extra = extra
+                self.later = None
+
+            def prepare(self):
+                self.later = make()
+
+            def train(self):
+                self.prepare()
+                for images, labels in train_loader:
+                    loss = criterion(self.model(images.to(device)), labels.to(device))
+                    loss.backward()
+                    optimizer.step()
+                    TEST
+                        print(loss.item())
+
+        trainer = CALL
+        trainer.train()
+        """)
+    project = analyze({"train.py": text.replace("TEST", test).replace("CALL", call)})
+    found = {sync.context.confidence for sync in project.syncs}
+    assert found
+    assert (found != {Confidence.LOW}) is reached
+
+
+def test_a_class_that_nobody_makes_an_object_of_may_be_given_everything() -> None:
+    text = plain("""
+        class Trainer:
+            def __init__(self, model, extra=None):
+                self.model = model
+                self.extra = extra
+
+            def train(self):
+                for images, labels in train_loader:
+                    loss = criterion(self.model(images.to(device)), labels.to(device))
+                    loss.backward()
+                    optimizer.step()
+                    if self.extra is not None:
+                        print(loss.item())
+        """)
+    assert {sync.context.confidence for sync in analyze({"train.py": text}).syncs} - {Confidence.LOW}

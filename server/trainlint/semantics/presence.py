@@ -10,7 +10,7 @@ from __future__ import annotations
 from trainlint.semantics import code, expressions, sameness
 from trainlint.semantics.state import Frame
 from trainlint.semantics.text import called_name
-from trainlint.semantics.values import NONE, Const, Reference
+from trainlint.semantics.values import NONE, Const, Instance, Reference
 
 _DEEPEST = 6
 """Calls and assignments that are followed, one leading to the next."""
@@ -35,15 +35,28 @@ def ruled_out(frame: Frame, test: code.Expression) -> tuple[bool, bool]:
     if isinstance(test, code.Name):
         switch = _switch(frame, test.id)
         return switch is False, switch is True
+    if isinstance(test, code.Attribute):
+        return _stays_missing(frame, test), False
     if not isinstance(test, code.Compare) or len(test.ops) != 1 or test.ops[0] not in ("is", "is not"):
         return False, False
     other = test.comparators[0]
-    if not isinstance(other, code.Constant) or other.value is not None or not isinstance(test.left, code.Name):
+    if not isinstance(other, code.Constant) or other.value is not None:
         return False, False
-    there = _is_there(frame, test.left, test, _DEEPEST)
+    if isinstance(test.left, code.Attribute):
+        there = False if _stays_missing(frame, test.left) else None
+    else:
+        there = _is_there(frame, test.left, test, _DEEPEST) if isinstance(test.left, code.Name) else None
     if there is None:
         return False, False
     return (there, not there) if test.ops[0] == "is" else (not there, there)
+
+
+def _stays_missing(frame: Frame, node: code.Attribute) -> bool:
+    """Whether an attribute is None for good: the constructor was called without what it would keep there."""
+    owner = frame.variables.get(node.value.id) if isinstance(node.value, code.Name) else None
+    if not isinstance(owner, Instance) or owner.attributes.get(node.name) != NONE:
+        return False
+    return sameness.is_set_once(frame, owner.cls, node.name)
 
 
 def open_parts(frame: Frame, test: code.Expression) -> code.Expression:

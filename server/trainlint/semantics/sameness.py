@@ -283,10 +283,10 @@ def _same_attribute(frame: Frame, node: code.Attribute, depth: int) -> bool:
     if prefixes & bound.keys() or not _same_name(frame, first, depth):
         return False
     owner = frame.variables.get(first)
-    return not isinstance(owner, Instance) or _is_set_once(frame, owner.cls, rest[0])
+    return not isinstance(owner, Instance) or is_set_once(frame, owner.cls, rest[0])
 
 
-def _is_set_once(frame: Frame, cls: Class, name: str) -> bool:
+def is_set_once(frame: Frame, cls: Class, name: str) -> bool:
     """Whether an attribute of an instance is assigned by constructors only."""
     for method, define in classes.other_methods(cls):
         receiver = next((parameter.name for parameter in define.parameters), "")
