@@ -266,6 +266,35 @@ class BranchOnTensor(Rule):
             """,
             because="Python's `sum` adds a list of sizes, which a batch may hold besides tensors",
         ),
+        valid(
+            """
+            import torch
+            from torch import nn
+            from torch.utils.data import DataLoader
+
+
+            class RankLoss(nn.Module):
+                def forward(self, outputs, targets):
+                    chosen = torch.zeros(outputs.size())
+                    for row in range(outputs.size(0)):
+                        margin = outputs[row].max() - outputs[row, 0]
+                        if margin < 0:
+                            continue
+                        chosen[row, 0] = 1
+                    return torch.sum(chosen * outputs, dim=1).mean()
+
+
+            model = nn.Linear(32, 8).cuda()
+            criterion = RankLoss()
+            optimizer = torch.optim.AdamW(model.parameters())
+            for inputs, targets in DataLoader(torch.load("pairs.pt"), batch_size=64, num_workers=4, pin_memory=True):
+                optimizer.zero_grad()
+                loss = criterion(model(inputs.cuda(non_blocking=True)), targets)
+                loss.backward()
+                optimizer.step()
+            """,
+            because="what is multiplied by a tensor of the host is there, too",
+        ),
     )
 
     def check(self, project: Project) -> Iterator[Finding]:

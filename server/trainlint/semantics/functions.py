@@ -19,6 +19,7 @@ from trainlint.semantics.values import (
     Object,
     Partial,
     Reference,
+    Tensor,
     Test,
     Unknown,
     Value,
@@ -26,7 +27,7 @@ from trainlint.semantics.values import (
     join_all,
     options,
 )
-from trainlint.semantics.vocabulary import GradMode, GuardKind
+from trainlint.semantics.vocabulary import GradMode, GuardKind, Place
 
 
 def call_function(frame: Frame, function: Function, given: Given, node: code.Call | None) -> Value:
@@ -199,6 +200,11 @@ def _frame_for(frame: Frame, function: Function, bound: dict[str, Value], where:
     )
     if isinstance(define, code.Define):
         inner.backpropagated = frame.run.backpropagated(inner.module, define.body)
+        for name in frame.run.nodes.on_host(frame.run.body(function.module, define.body)) & bound.keys():
+            value = bound[name]
+            if isinstance(value, Tensor | Unknown):
+                known = value if isinstance(value, Tensor) else Tensor(Place.HOST, proved=False)
+                bound[name] = replace(known, place=Place.HOST)
     return inner
 
 

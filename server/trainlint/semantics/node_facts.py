@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from trainlint.semantics import code, library
+from trainlint.semantics import code, host_operands, library
 from trainlint.semantics.flows import flows, resets
 from trainlint.semantics.text import called_name, describe, dotted
 
@@ -49,6 +49,10 @@ class NodeFacts:
         """Dotted names in a function's body that a backward pass starts from, or that flow into such; then the dotted
         attributes that it assigns outright."""
         return self._once(flows, body)
+
+    def on_host(self, body: code.Block) -> frozenset[str]:
+        """Names that a function's body combines with tensors that it makes on the host, and never binds."""
+        return self._once(host_operands.on_host, body)
 
     def resets(self, body: code.Block) -> frozenset[str]:
         """Names that a loop of a function's body both adds to and sets back to a constant."""
