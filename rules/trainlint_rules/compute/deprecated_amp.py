@@ -340,12 +340,40 @@ class DeprecatedAmp(Rule):
             """,
             because="an annotation makes nothing that could warn",
         ),
+        valid(
+            """
+            import inspect
+
+            from torch import amp
+            from torch.cuda.amp import GradScaler
+
+
+            def delegates(to):
+                def decorate(function):
+                    function.__signature__ = inspect.signature(to)
+                    return function
+
+                return decorate
+
+
+            @delegates(GradScaler)
+            def make_scaler(**options):
+                return amp.GradScaler("cuda", **options)
+            """,
+            because="a decorator that looks at the class makes no object of it",
+        ),
     )
 
     def check(self, project: Project) -> Iterator[Finding]:
         for use in project.uses_of(*REPLACEMENTS):
             replacement = REPLACEMENTS[use.name]
-            if GuardKind.EXCEPTIONAL not in use.under and _is_available(replacement, project.torch_version):
+            # what a class warns of when an object is made says nothing to who only looks at it
+            looked_at = use.given_to_decorator and replacement.is_class
+            if (
+                GuardKind.EXCEPTIONAL not in use.under
+                and not looked_at
+                and _is_available(replacement, project.torch_version)
+            ):
                 yield self.mention(
                     use,
                     f"`{_public_name(use)}` is deprecated in favour of `{replacement.function}`",

@@ -390,6 +390,7 @@ _FACTS: dict[str, str | tuple[str, str]] = {
     "FileLoad.restores_optimizer": ("an optimizer takes its state from it", "no optimizer takes its state from it"),
     "NameUse.called": ("it is called", "it is only named"),
     "NameUse.under": "the conditions around it are {answer}",
+    "NameUse.given_to_decorator": ("a decorator is given it", "it is not what a decorator is given"),
     "EnvironmentSetting.value": "its value is {answer}",
     "EnvironmentSetting.fallback": ("it counts only where the variable is not set", "it always counts"),
     "EnvironmentSetting.after_cuda": (

@@ -9,6 +9,7 @@ from typing import Any
 from trainlint.semantics import code
 from trainlint.semantics.decoded import Decoded
 from trainlint.semantics.facts import ModuleFacts
+from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import NameUse, Site
 from trainlint.semantics.text import dotted
 from trainlint.semantics.vocabulary import GuardKind
@@ -49,8 +50,10 @@ class _Scan:
                 self.guarded |= {alias.bound or alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, code.Define):
             defaults = (parameter.default for parameter in node.parameters)
-            for part in (*node.decorators, *defaults):
-                self._visit(part, row, symbol, under)
+            for decorator in node.decorators:
+                self._decorator(decorator, row, symbol, under)
+            for default in defaults:
+                self._visit(default, row, symbol, under)
             name = f"{symbol}.{node.name}" if symbol else node.name
             if _HINT.search(self.facts.body_line(node.body)) or self._mentions_alias(node.body):
                 for statement in self.decoded.body(self.path, self.facts, node.body):
@@ -77,6 +80,18 @@ class _Scan:
             for part in node:
                 if isinstance(part, tuple):
                     self._visit(part, row, symbol, under)
+
+    def _decorator(self, node: code.Expression, row: int, symbol: str, under: tuple[GuardKind, ...]) -> None:
+        """What a decorator is given to look at, such as a class whose parameters it copies, is marked so."""
+        before = len(self.found)
+        self._visit(node, row, symbol, under)
+        if isinstance(node, code.Call):
+            given = {argument.value.at for argument in node.arguments if isinstance(argument.value, code.Name)}
+            places = {(row + start, column) for start, column, _, _ in map(code.unpack, given)}
+            for index in range(before, len(self.found)):
+                use = self.found[index]
+                if (use.site.row, use.site.column) in places:
+                    self.found[index] = replace(use, given_to_decorator=True)
 
     def _mentions_alias(self, body: int) -> bool:
         line = self.facts.body_line(body)

@@ -926,6 +926,8 @@ class NameUse:
     called: bool
     under: tuple[GuardKind, ...] = ()
     """Guards around it: a version test or a `try`/`except ImportError` is EXCEPTIONAL."""
+    given_to_decorator: bool = False
+    """Whether it stands alone as an argument of a decorator: `@delegates(GradScaler)`."""
 
 
 @immutable
