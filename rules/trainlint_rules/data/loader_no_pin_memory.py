@@ -580,11 +580,38 @@ class LoaderNoPinMemory(Rule):
                 ("lambda items: items", "a batch is the items as they are"),
             )
         ),
+        valid(
+            """
+            import torch
+            from torch import nn
+            from torch.utils.data import DataLoader
+
+            model = nn.Linear(32, 8).cuda()
+            optimizer = torch.optim.AdamW(model.parameters())
+
+
+            def batchify(data, size):
+                count = data.size(0) // size
+                return data.narrow(0, 0, count * size).view(size, -1).t().contiguous()
+
+
+            for texts in DataLoader(torch.load("texts.pt"), num_workers=4):
+                tokens = batchify(texts.flatten(), 32)
+                for start in range(0, tokens.size(0) - 1, 64):
+                    inputs = tokens[start : start + 64].clone().detach().to("cuda", non_blocking=True)
+                    optimizer.zero_grad()
+                    loss = model(inputs).square().mean()
+                    loss.backward()
+                    optimizer.step()
+            """,
+            because="what is moved is a copy that the host makes, which is pageable whatever the batch is",
+        ),
     )
 
     def check(self, project: Project) -> Iterator[Finding]:
         for loader in project.loaders:
-            if loader.trains and _may_feed_cuda(loader) and loader.pins is Known.NO and not _spared(loader):
+            feeds = loader.trains and _may_feed_cuda(loader) and not loader.is_remade
+            if feeds and loader.pins is Known.NO and not _spared(loader):
                 yield self.finding(
                     loader,
                     f"{quote(loader.text)} gives batches in pageable memory, so copies to the GPU cannot overlap"

@@ -415,6 +415,7 @@ _FACTS: dict[str, str | tuple[str, str]] = {
     "Tensor.scaled": ("a scaler multiplied the tensor", "no scaler multiplied the tensor"),
     "Tensor.fetched": ("the tensor came from the GPU", "the tensor is not known to come from the GPU"),
     "Tensor.single": ("it is one tensor", "it may be several tensors"),
+    "Tensor.remade": ("the host has copied the batch since", "the host has not copied the batch since"),
 }
 """What a rule is told, as part of a sentence about the record: by class and attribute, what holds where the answer is
 yes and where it is no; or with `{answer}` in the place of any other. `{}` is what the rule asks for."""

@@ -875,6 +875,10 @@ VIEWS = frozenset(
     }
 )
 """Functions and methods of tensors that give the device nothing to compute, since they return a view or a fact."""
+COPIES = frozenset({"clone", "flip", "index_select", "repeat", "repeat_interleave", "roll"})
+"""Methods of tensors whose result lies in memory of its own, which is pageable on the host."""
+TRANSPOSING = frozenset({"t", "transpose", "permute", "swapaxes", "swapdims", "movedim", "T", "mT"})
+"""What returns a view of a tensor of which `contiguous()` is a copy."""
 RETURNING_SEVERAL = frozenset(
     {
         *("split", "chunk", "unbind", "tensor_split", "hsplit", "vsplit", "dsplit", "split_with_sizes"),

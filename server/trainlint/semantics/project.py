@@ -509,6 +509,13 @@ class Loader:
         return self.context.entry.cuda if self.trains and not self.hands_over_items else Known.UNKNOWN
 
     @property
+    def is_remade(self) -> bool:
+        """Whether the host copies its batches once more before they are moved, so that their own memory matters
+        little."""
+        moved = [transfer for transfer in self.transfers if transfer.target is Place.DEVICE]
+        return bool(moved) and all(transfer.value.remade for transfer in moved)
+
+    @property
     def hands_over_items(self) -> bool:
         """Whether its batches are lists of the items as they are, so that nothing tells that they are tensors."""
         collate = self.arguments.value("collate_fn") or UNKNOWN

@@ -480,6 +480,7 @@ def call_method(frame: Frame, value: Tensor, name: str, given: Given, node: code
         note_read(frame, value, node)
     graph = value.keeps_graph and name not in library.NOT_DIFFERENTIABLE and frame.where.grad is not GradMode.DISABLED
     result = replace(value, loader=value.loader if value.container else None, created=value.created, keeps_graph=graph)
+    result = replace(result, remade=value.remade or _copies(name, node))
     result = result if name in library.KEEPING_TYPE else _of_any_type(result)
     result = replace(result, boolean=True) if name in library.BOOLEAN_RESULTS else result
     one = not value.container or value.single or name in library.OF_TENSORS
@@ -493,6 +494,14 @@ def call_method(frame: Frame, value: Tensor, name: str, given: Given, node: code
         whole = not given.positional and not given.keywords
         result = replace(result, number=whole, container=False, created=False, arriving=0)
     return result
+
+
+def _copies(name: str, node: code.Call | None) -> bool:
+    """Whether a method surely copies its tensor: `clone()`, or `contiguous()` behind a transposition."""
+    before = code.receiver_of(node)
+    before = before.function if isinstance(before, code.Call) else before
+    transposed = isinstance(before, code.Attribute) and before.name in library.TRANSPOSING
+    return name in library.COPIES or (name == "contiguous" and transposed)
 
 
 def _move_to(name: str) -> Callable[[Frame, Tensor, Given, code.Call | None], Value]:

@@ -133,6 +133,8 @@ class Tensor:
     """Of a tensor on the host: whether it is known to have been brought there from the device."""
     single: bool = False
     """Known to be one tensor, rather than perhaps several, because an operation on tensors returned it."""
+    remade: bool = False
+    """Of a batch: whether the host has copied it since the loader gave it, into memory that is not pinned."""
 
 
 @immutable
@@ -440,6 +442,7 @@ def _join_tensors(one: Tensor, other: Tensor) -> Tensor:
         scaled=one.scaled and other.scaled,
         fetched=one.fetched and other.fetched,
         single=one.single and other.single,
+        remade=one.remade and other.remade,
     )
 
 
