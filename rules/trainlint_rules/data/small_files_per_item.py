@@ -14,6 +14,9 @@ from trainlint.semantics.vocabulary import Confidence, Region
 ONE_SAMPLE = frozenset(
     {
         "open",
+        "pathlib.Path.open",
+        "pathlib.Path.read_bytes",
+        "pathlib.Path.read_text",
         "PIL.Image.open",
         "cv2.imread",
         "torchvision.io.read_image",
@@ -27,6 +30,8 @@ ONE_SAMPLE = frozenset(
     }
 )
 """What reads a file that usually holds a single sample; containers and volumes are read by others."""
+
+OPENS = frozenset({"open", "pathlib.Path.open"})
 
 
 class SmallFilesPerItem(Rule):
@@ -414,12 +419,34 @@ class SmallFilesPerItem(Rule):
             """,
             because="one file for all items, which is what TL111 is about",
         ),
+        invalid(
+            """
+            from pathlib import Path
+
+            import torch
+            from torch.utils.data import Dataset
+
+
+            class Recordings(Dataset):
+                def __init__(self, folder, count):
+                    self.folder = Path(folder)
+                    self.count = count
+
+                def __len__(self):
+                    return self.count
+
+                def __getitem__(self, index):
+                    path = self.folder / f"{index}.raw"
+                    return torch.frombuffer(bytearray(path.read_bytes()), dtype=torch.int16)  # expect: TL118
+            """,
+            because="a path reads its file",
+        ),
     )
 
     def check(self, project: Project) -> Iterator[Finding]:
         for call in project.calls_of(*ONE_SAMPLE):
             makes_an_item = call.context.region is Region.DATA and call.context.for_each_item and call.context.routine
-            writes = call.name == "open" and call.may_write
+            writes = call.name in OPENS and call.may_write
             if makes_an_item and call.varies_by_item and not writes and not call.maps_memory:
                 yield self.finding(
                     call,

@@ -511,6 +511,33 @@ class CheckpointReentrant(Rule):
             """,
             because="a single backward pass, no training",
         ),
+        invalid(
+            """
+            import torch
+            from torch import nn
+            from torch.utils.checkpoint import checkpoint
+
+
+            class Block(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.layer = nn.Linear(8, 8)
+                    self.run = checkpoint
+
+                def forward(self, inputs):
+                    return self.run(self.layer, inputs)  # expect: TL502
+
+
+            model = Block().cuda()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for inputs in torch.utils.data.DataLoader(torch.load("x.pt"), num_workers=4, pin_memory=True):
+                loss = model(inputs.cuda(non_blocking=True)).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="an attribute holds the function",
+        ),
     )
 
     def check(self, project: Project) -> Iterator[Finding]:

@@ -91,8 +91,10 @@ _SPEAKING = frozenset(
         "open",
         "File",
         "from_pretrained",
+        "read_bytes",
         "read_csv",
         "read_table",
+        "read_text",
         "read_json",
         "read_parquet",
         "read_pickle",
@@ -111,6 +113,8 @@ _SPEAKING = frozenset(
     ]
 )
 """Names of calls that rules speak about, or that lead to such."""
+_KEPT = frozenset(["checkpoint", "checkpoint_sequential"])
+"""Those of them that constructors keep in an attribute under another name."""
 _REDUCING = frozenset(["sum", "mean", "max", "min", "norm", "abs", "any", "all", "isnan", "isinf", "isfinite"])
 
 
@@ -200,7 +204,7 @@ class Interest:
         path, index = key
         facts = self._files[path]
         if facts.functions[index].qualname.endswith("__init__"):
-            return False
+            return not facts.words(index).isdisjoint(_KEPT)
         return _speaks(facts.body_line(index), facts.words(index))
 
     def _named_by(

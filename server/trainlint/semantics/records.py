@@ -394,7 +394,9 @@ def record_call(frame: Frame, name: str, given: Given, node: code.Call | None, r
         stands_alone=frame.standing_alone == node.at,
         one_of_several=frame.choosing == node.at,
         same_each_time=is_made_per_item(frame, name) and _same_each_time(frame, name, node),
-        varies_by_item=is_made_per_item(frame, name) and not is_cached(frame) and sameness.by_item(frame, node),
+        varies_by_item=is_made_per_item(frame, name)
+        and not is_cached(frame)
+        and sameness.by_item(frame, node, of_path=name.startswith(_METHODS_OF_PATHS)),
         numpy=_name_of_numpy(frame) if name in _TAKE_ARRAYS else "",
     )
 

@@ -48,9 +48,11 @@ def same(frame: Frame, node: code.Expression) -> bool:
     return _same(frame, node, _DEEPEST)
 
 
-def by_item(frame: Frame, node: code.Call) -> bool:
-    """Whether the name that a call is passed first follows from the index of the item that a dataset is asked for."""
-    first = node.arguments[0].value if node.arguments else None
+def by_item(frame: Frame, node: code.Call, *, of_path: bool) -> bool:
+    """Whether the name of a file follows from the index of the item that a dataset is asked for: what a call is passed
+    first, or the path whose method it is."""
+    argument = node.arguments[0].value if node.arguments else None
+    first = code.receiver_of(node) if of_path else argument
     return first is not None and _by_item(frame, first, _DEEPEST) and not _is_content(frame, first, _DEEPEST)
 
 
