@@ -221,6 +221,7 @@ _FACTS: dict[str, str | tuple[str, str]] = {
     "Report.only_reads": ("what it shows is only read", "what it shows is computed in the call"),
     "Report.names_rank": ("it prints the rank", "it does not print the rank"),
     "Report.stands_alone": ("the call is a statement of its own", "the call is part of a statement"),
+    "Report.dropped": ("the logger drops it unless the level is lowered", "its level is written"),
     "Report.warns": ("it is a warning under a condition", "it is no warning under a condition"),
     "Report.batched": ("the tracker keeps it for a later write", "the tracker writes at once"),
     "Report.speaker": "what prints on one rank there is {answer}",
@@ -285,6 +286,10 @@ _FACTS: dict[str, str | tuple[str, str]] = {
     "Loader.forks": ("it forks workers", "it forks no workers"),
     "Loader.spared": ("the framework sees to it ({})", "no framework sees to it ({})"),
     "Loader.feeds_cuda": ("its batches go to CUDA", "its batches do not go to CUDA"),
+    "Loader.is_remade": (
+        "the host copies its batches before they are moved",
+        "the host does not copy its batches before they are moved",
+    ),
     "Loader.hands_over_items": (
         "its batches are lists of the items as they are",
         "its batches are not lists of the items as they are",
