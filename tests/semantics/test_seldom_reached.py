@@ -91,6 +91,22 @@ KEPT = {
             self.seen["table"] = made
         return inputs + made
         """,
+    "looked up, and asked whether it still serves": """
+        made = self.seen.get("table")
+        if made is None or made.size(0) < inputs.size(0):
+            print("made anew")  # runs: per-epoch training
+            made = torch.arange(inputs.size(1), device=inputs.device)
+            self.seen["table"] = made
+        return inputs + made
+        """,
+    "looked up, or made anew each time": """
+        made = self.seen.get("table")
+        if made is None or self.training:
+            print("each time")  # runs: per-step training
+            made = torch.arange(inputs.size(1), device=inputs.device)
+            self.seen["table"] = made
+        return inputs + made
+        """,
     "looked up in one place and entered in another": """
         made = self.seen.get("table")
         if made is None:

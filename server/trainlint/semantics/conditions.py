@@ -147,6 +147,12 @@ def _looked_up(frame: Frame, test: code.Expression) -> tuple[code.Expression, co
     """The collection that a condition finds something missing in, and what; None for other conditions."""
     if isinstance(test, code.Compare) and test.ops == ("not in",):
         return test.comparators[0], test.left
+    if isinstance(test, code.Boolean) and test.op == "or":
+        # `made is None or made.device != device`: the rest asks what was found whether it still serves
+        first, *others = test.values
+        kept = _paths(first) - {"self"}
+        still = all(isinstance(other, code.Compare) and not kept.isdisjoint(_paths(other)) for other in others)
+        return _looked_up(frame, first) if still else None
     if isinstance(test, code.Unary) and test.op == "not":
         asked = test.operand
     elif isinstance(test, code.Compare) and test.ops == ("is",):
@@ -162,6 +168,11 @@ def _looked_up(frame: Frame, test: code.Expression) -> tuple[code.Expression, co
             collection = code.receiver_of(value)
             return (collection, value.arguments[0].value) if collection is not None else None
     return None
+
+
+def _paths(node: code.Expression) -> set[str]:
+    """The dotted names in an expression, and what they start with."""
+    return {dotted(item) for item in code.walk(node) if isinstance(item, code.Name | code.Attribute)}
 
 
 def guard_renewal(frame: Frame, node: code.If, block: code.Block) -> None:
