@@ -177,7 +177,8 @@ class Context:
     entry: Entry
     confidence: Confidence = Confidence.HIGH
     """How well frequency and region are known; MEDIUM where a caller had to be assumed, LOW where a condition on
-    values that the step computes decides how often it runs: `if loss.item() > worst:`."""
+    values that the step computes decides how often it runs, `if loss.item() > worst:`, or where a forward that nobody
+    is seen to call may be no part of training."""
     for_each_item: bool = False
     """Whether it runs for each item of a dataset, or each batch that is collated, rather than once in a pass of an
     `__iter__` over all items."""
