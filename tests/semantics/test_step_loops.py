@@ -328,3 +328,58 @@ for iteration in range(20):
 """
     )
     assert analyze({"train.py": source}).step_loops == []
+
+
+def test_a_method_that_mixins_expect_by_a_protocol_is_that_of_the_class_behind_them() -> None:
+    loop = step_loop("""
+from typing import Protocol
+
+class Expected(Protocol):
+    def backward(self): ...
+
+class Update(Expected):
+    def fit(self):
+        for batch in loader:
+            self.loss = model(batch).mean()
+            self.backward()
+
+class Template(Expected):
+    def backward(self):
+        self.loss.backward()
+
+class Strategy(Update, Template):
+    pass
+
+Strategy().fit()
+""")
+    assert loop.site.symbol == "Update.fit"
+
+
+def test_a_backward_pass_that_the_call_switches_off_makes_no_step_loop() -> None:
+    project = analyze(
+        {
+            "train.py": f"""{PREPARED}
+def add_up(losses, backward=False):
+    total = 0
+    for loss in losses:
+        total += loss
+        if backward is True:
+            loss.backward()
+    return total
+
+def test_epoch():
+    for batch in loader:
+        add_up(model.losses(batch))
+
+def train_epoch():
+    for batch in loader:
+        add_up(model.losses(batch), backward=True)
+        optimizer.step()
+
+for epoch in range(3):
+    train_epoch()
+    test_epoch()
+"""
+        }
+    )
+    assert {loop.site.symbol for loop in project.step_loops} == {"train_epoch"}

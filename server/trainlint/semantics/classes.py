@@ -13,17 +13,17 @@ _DEEPEST_BASE = 12
 """Bases of bases are looked through this deep; a class that derives from itself has no end."""
 
 
-def find_member(cls: Class, name: str, seen: int = 0) -> Value | None:
-    """A member of a class of the project or of its bases in the project."""
-    if name in cls.members:
-        return cls.members[name]
-    if seen > _DEEPEST_BASE:
-        return None
-    for base in cls.bases:
-        if isinstance(base, Class) and base is not cls:
-            found = find_member(base, name, seen + 1)
-            if found is not None:
-                return found
+def find_member(cls: Class, name: str) -> Value | None:
+    """A member of a class of the project or of its bases in the project: the first in the order of Python."""
+    for _ in range(_DEEPEST_BASE):
+        if name in cls.members:
+            return cls.members[name]
+        bases = [base for base in cls.bases if isinstance(base, Class) and base is not cls]
+        if not bases:
+            return None
+        if len(bases) > 1:
+            return next((one.members[name] for one in lineage(cls) if name in one.members), None)
+        cls = bases[0]
     return None
 
 
@@ -46,10 +46,15 @@ def other_methods(cls: Class) -> Iterator[tuple[Function, code.Define]]:
                 yield member, member.define
 
 
-def lineage(cls: Class, depth: int = 0) -> list[Class]:
-    """A class and its bases in the project."""
+def lineage(cls: Class) -> list[Class]:
+    """A class and its bases in the project, in the order in which Python looks for a member: what several bases derive
+    from stands behind all of them, as a protocol that mixins are written against does."""
+    return list(dict.fromkeys(reversed(_depth_first(cls, 0))))[::-1]
+
+
+def _depth_first(cls: Class, depth: int) -> list[Class]:
     bases = [base for base in cls.bases if isinstance(base, Class) and base is not cls and depth < _DEEPEST_BASE]
-    return [cls, *(found for base in bases for found in lineage(base, depth + 1))]
+    return [cls, *(found for base in bases for found in _depth_first(base, depth + 1))]
 
 
 def derives_from_unseen(cls: Class) -> bool:

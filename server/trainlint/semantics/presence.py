@@ -40,7 +40,13 @@ def ruled_out(frame: Frame, test: code.Expression) -> tuple[bool, bool]:
     if not isinstance(test, code.Compare) or len(test.ops) != 1 or test.ops[0] not in ("is", "is not"):
         return False, False
     other = test.comparators[0]
-    if not isinstance(other, code.Constant) or other.value is not None:
+    if not isinstance(other, code.Constant):
+        return False, False
+    if isinstance(other.value, bool):
+        switch = _switch(frame, test.left.id) if isinstance(test.left, code.Name) else None
+        holds = None if switch is None else (switch is other.value) is (test.ops[0] == "is")
+        return holds is False, holds is True
+    if other.value is not None:
         return False, False
     if isinstance(test.left, code.Attribute):
         there = False if _stays_missing(frame, test.left) else None

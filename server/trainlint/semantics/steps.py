@@ -83,7 +83,7 @@ def _mark(frame: Frame, node: code.Call | None, *, update: bool) -> None:
         if where.root.role is Role.FUNCTION or called_to_train:
             frame.run.entry.trains = True
         return
-    if not update and not where.root.for_training:
+    if not update and not (where.root.for_training and _may_run(frame)):
         return
     frame.run.entry.trains = True
     if where.root.role is Role.PROGRAM and all(loop.listed for loop in where.loops):
@@ -130,6 +130,12 @@ def _loops_over_layers(frame: Frame) -> bool:
     where = frame.where
     calls_layer = where.root.role is Role.FORWARD and len(where.loops) <= frame.loop_base
     return calls_layer and not any(loop.over_data for loop in where.loops)
+
+
+def _may_run(frame: Frame) -> bool:
+    """Whether no call in sight switches it off: `add_up(losses, backward=False)` leaves out the backward pass."""
+    switched_off = any(guard.kind is GuardKind.OFF for guard in frame.where.guards)
+    return frame.called_by is None or not switched_off
 
 
 def _is_measured(where: Where, loop: LoopRun) -> bool:
