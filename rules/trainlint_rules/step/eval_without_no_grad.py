@@ -622,6 +622,35 @@ class EvalWithoutNoGrad(Rule):
             """,
             because="what makes a model is called, not the model",
         ),
+        valid(
+            """
+            import torch
+            from torch import nn
+            from torch.utils.data import DataLoader
+
+
+            class Quantizer(nn.Module):
+                def __init__(self, path):
+                    super().__init__()
+                    self.levels = nn.Embedding.from_pretrained(torch.load(path))
+
+                def forward(self, codes):
+                    return self.levels(codes).squeeze(-1)
+
+
+            def decode(loader):
+                quantizer = Quantizer("levels.pt").cuda()
+                quantizer.eval()
+                decoded = []
+                for codes in loader:
+                    decoded.append(quantizer(codes.cuda()).cpu())
+                return decoded
+
+
+            decode(DataLoader(torch.load("codes.pt"), batch_size=64, num_workers=4))
+            """,
+            because="its only layer was made frozen",
+        ),
     )
 
     def check(self, project: Project) -> Iterator[Finding]:

@@ -875,6 +875,8 @@ VIEWS = frozenset(
     }
 )
 """Functions and methods of tensors that give the device nothing to compute, since they return a view or a fact."""
+MADE_FROZEN = frozenset({"torch.nn.Embedding.from_pretrained", "torch.nn.EmbeddingBag.from_pretrained"})
+"""Layers whose parameters require no gradients unless `freeze=False` says so."""
 COPIES = frozenset({"clone", "flip", "index_select", "repeat", "repeat_interleave", "roll"})
 """Methods of tensors whose result lies in memory of its own, which is pageable on the host."""
 TRANSPOSING = frozenset({"t", "transpose", "permute", "swapaxes", "swapdims", "movedim", "T", "mT"})
@@ -1021,7 +1023,12 @@ OF_TENSORS = (ONLY_TENSORS | VIEWS | BOOLEAN_RESULTS | KEEPING_TYPE | REDUCTIONS
 
 def is_module_class(name: str) -> bool:
     """Whether a library name is a class of modules: calling it makes a model, a layer or a loss."""
-    if name in MODULE_BASES or MODULE_FACTORIES.match(name) or name == "torch.optim.swa_utils.AveragedModel":
+    if (
+        name in MODULE_BASES
+        or name in MADE_FROZEN
+        or MODULE_FACTORIES.match(name)
+        or name == "torch.optim.swa_utils.AveragedModel"
+    ):
         return True
     head, _, last = name.rpartition(".")
     return (

@@ -68,7 +68,8 @@ def make_layer(frame: Frame, name: str, given: Given, node: code.Call | None) ->
         inner = items
         if node is not None:
             normalization.note_sequence(frame, node)
-    return Object(object_types.MODEL, origin=name, place=Place.HOST, inner=inner)
+    frozen = name in library.MADE_FROZEN and given.keywords.get("freeze", Const(True)) == Const(True)
+    return Object(object_types.MODEL, origin=name, place=Place.HOST, inner=inner, frozen=frozen)
 
 
 def _note_start(frame: Frame, name: str, given: Given) -> None:
@@ -227,7 +228,9 @@ def record_forward(frame: Frame, model: Value, node: code.Call | None) -> None:
     if _is_of_module(frame) or _inside_forward(frame):
         # a layer inside of a model: the call of the model is the one that matters
         return
-    if isinstance(model, Instance) and submodules.keeps_buffers_alone(frame, model):
+    if isinstance(model, Instance) and (
+        submodules.keeps_buffers_alone(frame, model) or submodules.is_frozen_alone(frame, model)
+    ):
         return
     if isinstance(model, Instance) and submodules.differentiates(frame, model):
         frame.run.differentiated.add(frame.site(node.at))

@@ -8,7 +8,7 @@ from typing import Any
 from trainlint.semantics import classes, code, library, object_types
 from trainlint.semantics.state import Frame
 from trainlint.semantics.text import called_name, dotted
-from trainlint.semantics.values import Function, Instance, Listing, Object, Value, options
+from trainlint.semantics.values import Function, Instance, Listing, Object, Unknown, Value, options
 from trainlint.semantics.vocabulary import Known
 
 
@@ -229,6 +229,16 @@ def lacks_parameters(frame: Frame, model: Instance, depth: int = 0) -> bool:
     return not any(_has_parameters(frame, value, depth) for value in model.attributes.values())
 
 
+def is_frozen_alone(frame: Frame, model: Instance) -> bool:
+    """Whether all that a module of the project's own consists of is known, and its layers were made frozen."""
+    if not lacks_parameters(frame, model):
+        return False
+    held = [option for value in model.attributes.values() for option in options(value)]
+    return any(isinstance(one, Object) and one.frozen for one in held) and not any(
+        isinstance(one, Unknown | Instance) for one in held
+    )
+
+
 def _has_parameters(frame: Frame, value: Value, depth: int) -> bool:
     """Whether what an attribute holds is a layer with parameters, or a list of such."""
     for option in options(value.item if isinstance(value, Listing) else value):
@@ -263,5 +273,8 @@ def _is_layer(value: Value | None) -> bool:
     if isinstance(value, Instance):
         return classes.is_module_class(value.cls)
     return (
-        isinstance(value, Object) and value.type == object_types.MODEL and not library.has_no_parameters(value.origin)
+        isinstance(value, Object)
+        and value.type == object_types.MODEL
+        and not value.frozen
+        and not library.has_no_parameters(value.origin)
     )
