@@ -385,3 +385,26 @@ for batch in torch.utils.data.DataLoader(torch.randn(64, 8), batch_size=8):
     loss.backward()
     optimizer.step()
 """)
+
+
+@pytest.mark.parametrize(
+    ("file", "confidence"),
+    [
+        ("transforms.py", Confidence.LOW),
+        ("data/transforms.py", Confidence.LOW),
+        ("layers.py", Confidence.MEDIUM),
+        ("transformers.py", Confidence.MEDIUM),
+    ],
+)
+def test_a_module_without_parameters_among_transforms_prepares_items(file: str, confidence: Confidence) -> None:
+    crop = """
+    class Crop(nn.Module):
+        def forward(self, image, boxes):
+            boxes = boxes.cuda()
+            if boxes.max() < 0.5:
+                return image
+            return image[boxes]
+    """
+    project = analyze({file: package(crop)})
+    found = {sync.context.confidence for sync in project.syncs if sync.site.symbol == "Crop.forward"}
+    assert found == {confidence}

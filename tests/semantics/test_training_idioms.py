@@ -621,9 +621,16 @@ def test_the_work_of_a_tokenizer_of_the_project_is_a_part_of_its_call() -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "sure"), [("texts.py", True), ("convert_texts.py", False), ("texts_to_mds.py", False)]
+    ("file", "sure"),
+    [
+        ("texts.py", True),
+        ("convert_texts.py", False),
+        ("texts_to_mds.py", False),
+        ("evals.py", False),
+        ("evaluated.py", True),
+    ],
 )
-def test_what_a_file_that_converts_data_does_for_each_item_is_done_once(file: str, sure: bool) -> None:
+def test_what_a_file_that_converts_data_or_evaluates_does_for_each_item_is_done_once(file: str, sure: bool) -> None:
     text = """
 from torch.utils.data import IterableDataset
 

@@ -17,6 +17,8 @@ _CONVERTS = re.compile(
     r"(^|[._])(convert|data_?prep|pre_?tokenize|prepare_data|to_(mds|arrow|tfrecords?|parquet))(?![a-z])"
 )
 """In names of files: what makes data for training once, ahead of it."""
+_EVALUATES = re.compile(r"(^|[._])(evals?|evaluat(e|ion|or)s?)(?=[._])")
+"""In names of files and folders: what looks at models that were trained before."""
 
 
 @immutable
@@ -203,7 +205,9 @@ class Context:
     def served(self) -> Confidence:
         """How sure it is that training waits for what this code makes of a dataset: a dataset that nothing in sight
         uses is there for some training; one that a program uses without training, or that stands in a file that
-        converts data, is not."""
+        converts data or evaluates models, is not."""
+        if _EVALUATES.search(self.path[0]):
+            return Confidence.LOW
         if self.entry.trains:
             return Confidence.HIGH
         unused = self.uncalled and _CONVERTS.search(self.path[0]) is None

@@ -28,13 +28,16 @@ def only_infers(forward: Function) -> bool:
 def is_doubtful(frame: Frame, forward: Function, model: Instance) -> bool:
     """Whether a forward that nobody is seen to call may as well be no part of any training step.
 
-    It may where its class is named for applying models, or has no parameters and gives results without a graph, as a
-    solver does. Losses are a part of training, be they without parameters, and so are layers that cut gradients
-    somewhere on their way.
+    It may where its class is named for applying models, or has no parameters and stands among transforms, which
+    datasets put their items through, or gives results without a graph, as a solver does. Losses are a part of training,
+    be they without parameters, and so are layers that cut gradients somewhere on their way.
     """
     name = naming.snake_case(model.cls.define.name)
     if naming.LOSS.search(name):
         return False
+    among_transforms = forward.module.name.rpartition(".")[2] == "transforms"
+    if among_transforms and submodules.lacks_parameters(frame, model):
+        return True
     return naming.APPLIES_MODELS.search(name) or _solves(frame, forward, model)
 
 

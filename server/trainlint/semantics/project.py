@@ -603,9 +603,8 @@ class Tokenization:
     @property
     def certainty(self) -> Confidence:
         """How sure it is that this is a tokenizer, and that training has to wait for it."""
-        if not self.context.entry.trains:
-            return self.context.served
-        return Confidence.MEDIUM if self.library in ("unknown", "bpe") else Confidence.HIGH
+        known = Confidence.MEDIUM if self.library in ("unknown", "bpe") else Confidence.HIGH
+        return min(known, self.context.served)
 
     @property
     def of_one_text(self) -> bool:
