@@ -327,6 +327,8 @@ INTERVALS = [
     "i in milestones",
     "should_log(i)",
     "log_now",
+    "checkpoint_requested or scheduled_checkpoint_due",
+    "not validation_pending and i % 100 == 0",
 ]
 
 

@@ -401,6 +401,39 @@ class SyncInStep(Rule):
             """,
             because="the meter keeps a tensor and reads it at the end",
         ),
+        valid(
+            """
+            import torch
+            from torch import nn
+            from torch.utils.data import DataLoader
+
+
+            class Settings:
+                device = "cpu"
+
+
+            class Model(nn.Module):
+                def __init__(self, settings):
+                    super().__init__()
+                    self.settings = settings
+                    self.layer = nn.Linear(32, 8)
+
+                def forward(self, inputs):
+                    return self.layer(inputs).to(self.settings.device)
+
+
+            settings = Settings()
+            device = torch.device("cuda" if torch.cuda.is_available() and settings.device != "cpu" else "cpu")
+            model = Model(settings).to(device)
+            optimizer = torch.optim.AdamW(model.parameters())
+            for inputs in DataLoader(torch.load("inputs.pt"), batch_size=64, num_workers=4, pin_memory=True):
+                loss = model(inputs.to(device, non_blocking=True)).square().mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """,
+            because="the device that the settings name is the GPU wherever the model is on one",
+        ),
     )
 
     def check(self, project: Project) -> Iterator[Finding]:

@@ -133,6 +133,7 @@ COUNT = Idiom(r"(^|_)(num|nb|n|count|counts|size|sizes|len|length|lengths|sample
 SHOULD = Idiom(
     r"(^|_)(should|do|is|time_to|need_to|needs|will|must|can)_?(log|print|save|eval|evaluate|report|checkpoint|validate|display|sample|visuali[sz]e|sync)"
     r"|(log|print|save|eval|report)_(now|this_step|due|time)$|is_(log|print|eval|save)\w*_(step|iter)"
+    r"|(^|_)(save|checkpoint|eval|evaluation|validation|report|upload)_(is_)?(due|pending|requested)$"
     r"|should_(update|write|flush)_(logs?|logger|metrics|summary)$",
     re.IGNORECASE,
 )

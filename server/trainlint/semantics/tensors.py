@@ -311,6 +311,12 @@ def _where(tensor: Tensor) -> DeviceValue:
     return DeviceValue(cuda=on_device, cpu=not on_device, proved=tensor.proved and (on_device or on_host))
 
 
+def _is_a_setting(node: code.Call | None) -> bool:
+    """Whether a tensor is moved to what settings call the device: `x.to(config.device)`."""
+    argument = node.arguments[0].value if node is not None and node.arguments else None
+    return isinstance(argument, code.Attribute) and argument.name.strip("_") == "device"
+
+
 def move(frame: Frame, value: Tensor, given: Given, node: code.Call | None, name: str) -> Tensor:
     """`.to(…)`, `.cuda()` of a tensor or of a collection of tensors."""
     if name == "cuda":
@@ -327,6 +333,9 @@ def move(frame: Frame, value: Tensor, given: Given, node: code.Call | None, name
     if device.cpu and not device.cuda and not device.proved:
         # the device of another tensor, of which only is known that it was made on the host
         return replace(value, place=value.place if value.place is Place.DEVICE else Place.UNKNOWN)
+    if value.place is Place.DEVICE and device.cpu and not device.cuda and _is_a_setting(node):
+        # a default that this run has replaced, or nothing would be on the GPU
+        return value
     note_device(frame, device)
     entry_facts.note_allocation(frame, device)
     target = place_of(device)
