@@ -741,3 +741,29 @@ def test_a_global_switch_disables_gradients_from_there_on() -> None:
     report = analyze({"train.py": text}).reports[0]
     assert report.context.grad is GradMode.DISABLED
     assert report.site.path == ROOT / "train.py"
+
+
+def test_autograd_is_off_in_the_forward_of_a_function_of_its_own() -> None:
+    text = plain("""
+        class Shift(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, inputs):
+                print("shift")
+                return inputs + 1
+
+            @staticmethod
+            def backward(ctx, grad):
+                return grad
+
+
+        kept = []
+        for i, (x, y) in enumerate(train_loader):
+            shifted = Shift.apply(model(x))
+            kept.append(shifted)
+            update()
+    """)
+    project = analyze({"train.py": text})
+    (report,) = project.reports
+    assert report.context.grad is GradMode.DISABLED
+    (kept,) = project.kept_graphs
+    assert kept.context.grad is GradMode.ENABLED

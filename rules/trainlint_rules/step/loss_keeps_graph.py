@@ -394,6 +394,45 @@ class LossKeepsGraph(Rule):
             """,
             because="what a forward collects is its result",
         ),
+        valid(
+            """
+            import torch
+            from torch import nn
+
+
+            class Parts(torch.autograd.Function):
+                @staticmethod
+                def forward(ctx, inputs, weights):
+                    ctx.save_for_backward(inputs, weights)
+                    sums = []
+                    for part in inputs.split(4096):
+                        sums.append(part @ weights)
+                    return torch.cat(sums)
+
+                @staticmethod
+                def backward(ctx, grad):
+                    inputs, weights = ctx.saved_tensors
+                    return grad @ weights.t(), inputs.t() @ grad
+
+
+            def epoch(model, weights, optimizer, loader):
+                total = 0.0
+                for inputs in loader:
+                    optimizer.zero_grad()
+                    loss = Parts.apply(model(inputs.cuda(non_blocking=True)), weights).mean()
+                    loss.backward()
+                    optimizer.step()
+                    total += loss.detach()
+                return total
+
+
+            model = nn.Linear(32, 8).cuda()
+            weights = torch.randn(8, 8, device="cuda", requires_grad=True)
+            optimizer = torch.optim.AdamW([*model.parameters(), weights])
+            epoch(model, weights, optimizer, torch.load("batches.pt"))
+            """,
+            because="autograd is off in the forward of a function of its own",
+        ),
     )
 
     def check(self, project: Project) -> Iterator[Finding]:

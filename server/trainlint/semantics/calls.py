@@ -48,7 +48,7 @@ from trainlint.semantics.values import (
     join,
     join_all,
 )
-from trainlint.semantics.vocabulary import Place
+from trainlint.semantics.vocabulary import GradMode, Place
 
 
 def evaluate_call(frame: Frame, node: code.Call) -> Value:
@@ -193,10 +193,19 @@ def _call_method(frame: Frame, callee: Method, given: Given, node: code.Call | N
     if isinstance(callee.receiver, Class) and callee.name == "apply":
         forward = classes.find_member(callee.receiver, "forward")
         if isinstance(forward, Function):
-            return functions.call_function(
-                frame, forward, replace(given, positional=[UNKNOWN, *given.positional]), node
-            )
+            return _call_autograd_function(frame, forward, given, node)
     return methods.call_method(frame, callee.receiver, callee.name, given, node)
+
+
+def _call_autograd_function(frame: Frame, forward: Function, given: Given, node: code.Call | None) -> Value:
+    """`Function.apply`: autograd is off in its forward, and gives the result a graph that its backward goes through."""
+    where = frame.where
+    frame.where = replace(where, grad=GradMode.DISABLED)
+    try:
+        result = functions.call_function(frame, forward, replace(given, positional=[UNKNOWN, *given.positional]), node)
+    finally:
+        frame.where = where
+    return replace(result, keeps_graph=where.grad is not GradMode.DISABLED) if isinstance(result, Tensor) else result
 
 
 def _super(frame: Frame) -> Value:
