@@ -160,8 +160,9 @@ def test_comments_by_the_thousand_are_removed_in_time_that_grows_with_their_numb
         assert apply_fixes(text, [fix_of(RemoveText(site)) for site in sites]).text == "def f():\n" + "    a\n" * count
         return time.process_time() - started
 
-    few = seconds(500)
-    assert seconds(4_000) < 4 * 8 * few
+    # the collector may look at what other tests have left
+    few, many = (min(seconds(count) for _ in range(5)) for count in (500, 4_000))
+    assert many < 4 * 8 * few
 
 
 def test_a_fix_that_changes_places_far_apart_clashes_at_each_of_them() -> None:

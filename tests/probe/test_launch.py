@@ -26,15 +26,19 @@ from trainlint.probe.recording import Options
 
 PASSED_ON = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGINT", "SIGQUIT")
 SAYS_SIGNALS = f"""\
-import os, signal, sys
+import os, select, signal, sys
 def told(number, frame):
     os.write(1, signal.Signals(number).name.encode() + b"\\n")
 for name in {PASSED_ON}:
     signal.signal(getattr(signal, name), told)
 os.write(1, b"ready\\n")
-os.read(int(sys.argv[1]) if sys.argv[1:] else 0, 1)
+given = int(sys.argv[1]) if sys.argv[1:] else 0
+while not select.select([given], [], [], 0.1)[0]:
+    pass
+os.read(given, 1)
 """
-"""Says which signals it gets until it has something to read."""
+"""Says which signals it gets until it has something to read. Python runs a handler between two steps of a program: one
+for a signal that comes just before a read begins would wait for the end of the read."""
 SETTLED_S = 0.6
 """Longer than the probe takes to pass on what it gets."""
 
