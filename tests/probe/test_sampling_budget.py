@@ -11,10 +11,10 @@ from trainlint.probe.sampling.budget import CORE_SHARE, LARGEST_CORE_SHARE, LARG
     ("clock", "used_s", "idle_cores", "seconds", "core_share"),
     [
         pytest.param(0.0, 0.0, None, 1, CORE_SHARE, id="nothing was saved"),
-        pytest.param(1.0, 0.0, None, 1, 2 * CORE_SHARE, id="the job took a second to start"),
+        pytest.param(0.5, 0.0, None, 1, 1.5 * CORE_SHARE, id="the job took half a second to start"),
         pytest.param(60.0, 0.0, None, 1, LARGEST_SAVED_SHARE, id="the job took a minute to start"),
         pytest.param(60.0, 0.07, None, 3, LARGEST_SAVED_SHARE, id="much of it is left"),
-        pytest.param(6.0, 0.075, None, 3, 2 * CORE_SHARE, id="some of it is left"),
+        pytest.param(60.0, 0.175, None, 3, LARGEST_SAVED_SHARE, id="some of it is left"),
         pytest.param(4.0, 0.07, None, 30, CORE_SHARE, id="little is left"),
         pytest.param(600.0, 5.0, None, 30, CORE_SHARE, id="all of it was spent"),
         pytest.param(4.0, 0.07, 0.12, 30, 0.03, id="a part of what is idle"),

@@ -14,7 +14,7 @@ FIRST_CHUNK_S, SAVED_CHUNK_S, CHUNK_S = 1, 3, 30
 """How long py-spy runs before it is started anew: it writes at its end only, so what it has seen survives a killed
 probe. The first time is short: its rate rests on a guess of what a sample costs, and which cores training leaves idle
 is not known yet."""
-LARGEST_SAVED_SHARE = 0.06
+LARGEST_SAVED_SHARE = 0.045
 """Of one core, while what was saved is spent."""
 
 
