@@ -11,6 +11,7 @@ from trainlint.probe.sampling.budget import CORE_SHARE, LARGEST_CORE_SHARE, LARG
     ("clock", "used_s", "idle_cores", "seconds", "core_share"),
     [
         pytest.param(0.0, 0.0, None, 1, CORE_SHARE, id="nothing was saved"),
+        pytest.param(0.0, 0.0, 8.0, 1, CORE_SHARE, id="much is idle before training"),
         pytest.param(0.5, 0.0, None, 1, 1.5 * CORE_SHARE, id="the job took half a second to start"),
         pytest.param(60.0, 0.0, None, 1, LARGEST_SAVED_SHARE, id="the job took a minute to start"),
         pytest.param(60.0, 0.07, None, 3, LARGEST_SAVED_SHARE, id="much of it is left"),

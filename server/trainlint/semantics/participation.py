@@ -73,12 +73,11 @@ def _switches_gradients_off(manager: code.Expression) -> bool:
 
 def _detaches(body: code.Block, inputs: frozenset[str]) -> bool:
     """Whether a forward goes on with its inputs without their graph: `points = points.detach()`."""
-    return any(
-        isinstance(item, code.Assign)
-        and _detached(item.value) in inputs
-        and any(isinstance(target, code.Name) and target.id == _detached(item.value) for target in item.targets)
-        for item in code.walk(body)
-    )
+    for item in code.walk(body):
+        name = _detached(item.value) if isinstance(item, code.Assign) else ""
+        if name in inputs and any(isinstance(target, code.Name) and target.id == name for target in item.targets):
+            return True
+    return False
 
 
 def _detached(value: code.Expression | None) -> str:

@@ -35,9 +35,11 @@ class Budget:
         Args:
             clock: seconds, of the clock that told when the job began.
             used_s: CPU seconds that py-spy has taken so far; 0 before its first run has ended.
-            idle_cores: how many cores have nothing to do in training; None where that is not known.
+            idle_cores: how many cores have nothing to do; None where that is not known.
         """
-        share = max(CORE_SHARE, min(LARGEST_CORE_SHARE, IDLE_PART * (idle_cores or 0.0)))
+        # cores that were idle before training began need not be so in it
+        idle = idle_cores if idle_cores is not None and used_s else 0.0
+        share = max(CORE_SHARE, min(LARGEST_CORE_SHARE, IDLE_PART * idle))
         saved_s = self.saved_s(clock, used_s)
         if used_s and saved_s < CORE_SHARE * SAVED_CHUNK_S:
             return CHUNK_S, share  # too little to start py-spy anew for
