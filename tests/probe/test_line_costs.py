@@ -64,8 +64,21 @@ def test_a_call_every_fifth_step_costs_a_fifth(tmp_path: Path) -> None:
     assert evidence.calls[line(30)].calls_per_step == pytest.approx(0.2)
     assert evidence.calls[line(30)].seconds_per_step == pytest.approx(0.010)
     assert evidence.calls[line(30)].longest_s_per_step == pytest.approx(0.0025)
+    assert evidence.calls[line(30)].slow_s_per_step == 0
     assert cost(run, 31, "print").ms_per_step == pytest.approx(4.0)
     assert cost(run, 31, "print").share == pytest.approx(0.004 / 0.082)
+
+
+def test_what_slow_calls_take_beyond_the_median_is_told_apart(tmp_path: Path) -> None:
+    process = made.rank()
+    process.phase(records.CLEAN)
+    for index in range(21):
+        process.call("print", 31, 0.022 if index in (5, 15) else 0.002)
+        process.step("N f B Oadam")
+    _, evidence = analyse(made.write(tmp_path, process))
+    assert evidence.calls[line(31)].seconds_per_step == pytest.approx(0.004)
+    assert evidence.calls[line(31)].longest_s_per_step == pytest.approx(0.0011)
+    assert evidence.calls[line(31)].slow_s_per_step == pytest.approx(0.002)
 
 
 def test_a_line_of_an_evaluation_is_a_share_of_all_the_time_and_not_of_a_regular_step(tmp_path: Path) -> None:

@@ -246,6 +246,18 @@ TIMED_CALLS = (
     ),
     Case(
         "TL202",
+        "a few long prints of many, while other work took cores from the job",
+        measured(calls={FIRST: TimedCalls(1.0, 0.003, 0.0005, 0.0025)}, disturbed_share=0.3),
+        INCONCLUSIVE,
+    ),
+    Case(
+        "TL202",
+        "a few long prints of many on a machine of its own",
+        measured(calls={FIRST: TimedCalls(1.0, 0.003, 0.0005, 0.0025)}, disturbed_share=0.01),
+        CONFIRMED,
+    ),
+    Case(
+        "TL202",
         "prints that cost enough without the longest, while other work took cores from the job",
         measured(calls={FIRST: TimedCalls(1.0, 0.003, 0.0005)}, disturbed_share=0.3),
         CONFIRMED,

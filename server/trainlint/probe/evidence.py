@@ -44,6 +44,8 @@ class TimedCalls:
     seconds_per_step: float
     longest_s_per_step: float = 0.0
     """What the longest of them adds."""
+    slow_s_per_step: float = 0.0
+    """What the slower half of them takes beyond the median call."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,22 +188,25 @@ def judge_calls(evidence: Evidence, site: Site, *, confirmed_share: float = CONF
         evidence, site, evidence.calls, "time in the call", Source.AGENT, unmeasured, confirmed_share=confirmed_share
     )
     if verdict.status is Status.CONFIRMED and _may_be_other_work(evidence, site, confirmed_share):
-        return replace(verdict, status=Status.INCONCLUSIVE, note=_ONE_LONG_CALL)
+        return replace(verdict, status=Status.INCONCLUSIVE, note=_LONG_CALLS)
     return verdict
 
 
-_ONE_LONG_CALL = (
-    "a single call takes it over the threshold, and other work took cores from the job; probe while nothing else runs"
+_LONG_CALLS = (
+    "calls longer than most take it over the threshold, and other work took cores from the job; "
+    "probe while nothing else runs"
 )
 
 
 def _may_be_other_work(evidence: Evidence, site: Site, confirmed_share: float) -> bool:
-    """Whether the calls at `site` cost enough for a single one, which may have waited for a core."""
+    """Whether the calls at `site` cost enough only for the longest, or for those longer than most, which may have
+    waited for a core."""
     if evidence.disturbed_share < thresholds.CORE_WAIT.value:
         return False
     found = [evidence.calls[line] for line in evidence.lines(site) if line in evidence.calls]
     longest = max((one.longest_s_per_step for one in found), default=0.0)
-    return sum(one.seconds_per_step for one in found) - longest < confirmed_share * evidence.step_s
+    waited = max(longest, sum(one.slow_s_per_step for one in found))
+    return sum(one.seconds_per_step for one in found) - waited < confirmed_share * evidence.step_s
 
 
 def _judge_timed(

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
+from statistics import median
 from typing import Literal, TypeVar
 
 from trainlint.agent import records
@@ -126,8 +127,10 @@ def _by(found: Iterable[Record], key: Callable[[Record], K | None]) -> dict[K, l
 
 def _timed_calls(found: Sequence[Record], steps: RankSteps) -> TimedCalls:
     count = len(steps.cycles)
-    longest = max(one.duration for one in found)
-    return TimedCalls(len(found) / count, _united_seconds(found) / count, longest / count)
+    took = [one.duration for one in found]
+    usual = median(took)
+    slow = sum(one - usual for one in took if one > usual)
+    return TimedCalls(len(found) / count, _united_seconds(found) / count, max(took) / count, slow / count)
 
 
 def _united_seconds(found: Iterable[Record]) -> float:
