@@ -1154,40 +1154,6 @@ def test_names_say_nothing_of_torch_where_a_file_computes_with_another_library(i
     assert bool(analyze({"agent.py": imports + UPDATE, "train.py": train}).syncs) is reads
 
 
-MODULES = {
-    "buffers alone": ("self.register_buffer('energies', energies)", False),
-    "a parameter": ("self.energies = nn.Parameter(energies)", True),
-    "a submodule": ("self.layer = nn.Linear(8, 1)", True),
-    "two submodules": ("self.first, self.second = nn.Linear(8, 1), nn.Linear(8, 1)", True),
-    "what it is given": ("self.energies = energies", True),
-}
-
-
-@pytest.mark.parametrize(("assignment", "records"), MODULES.values(), ids=MODULES.keys())
-def test_a_module_without_parameters_records_no_gradients(assignment: str, records: bool) -> None:
-    text = f"""
-import torch
-from torch import nn
-from torch.utils.data import DataLoader
-
-class Energies(nn.Module):
-    def __init__(self, energies):
-        super().__init__()
-        {assignment}
-
-    def forward(self, atoms):
-        return torch.matmul(atoms, self.energies)
-
-def evaluate(loader):
-    energies = Energies(torch.ones(8))
-    for atoms in loader:
-        print(energies(atoms))
-
-evaluate(DataLoader(torch.randn(64, 8), batch_size=8))
-"""
-    assert bool(analyze({"train.py": text}).evaluations) is records
-
-
 def test_keys_of_figures_are_no_tensors() -> None:
     text = """
 import torch
@@ -1260,64 +1226,3 @@ def evaluate(model, loader):
 evaluate(Neuron().cuda(), torch.utils.data.DataLoader(torch.load("data.pt")))
 """
     assert [forward.text for forward in analyze({"evaluate.py": text}).evaluations] == ["model(batch)"]
-
-
-FORCES = {
-    "forces by its energy": ("forces = torch.autograd.grad(energy, positions, create_graph=True)[0]", False),
-    "in a method of its own": ("forces = self.differentiate(energy, positions)", False),
-    "under autograd that it switches on": (
-        "with torch.enable_grad():\n            forces = torch.autograd.grad(energy, positions)[0]",
-        True,
-    ),
-    "nothing of the kind": ("forces = positions.grad", True),
-}
-ENERGIES = """
-import torch
-from torch import nn
-
-class Energy(nn.Module):
-    def __init__(self, config):
-        super().__init__()
-        self.layer = nn.Linear(3, 1)
-
-    def forward(self, positions):
-        energy = self.layer(positions).sum()
-        {body}
-        return energy, forces
-
-    def differentiate(self, energy, positions):
-        return torch.autograd.grad(energy, positions)[0]
-
-class Layered(nn.Module):
-    def __init__(self, config):
-        super().__init__()
-        self.energy = Energy(config)
-
-    def forward(self, positions):
-        return self.energy(positions)
-
-class Plain(nn.Module):
-    def __init__(self, config):
-        super().__init__()
-        self.layer = nn.Linear(3, 1)
-
-    def forward(self, positions):
-        return self.layer(positions).sum(), None
-
-KINDS = {{"energy": Energy, "plain": Plain}}
-
-def evaluate(model, loader):
-    model.cuda().eval()
-    for batch in loader:
-        energy, forces = model(batch)
-        print(energy)
-
-evaluate({model}(config), torch.utils.data.DataLoader(torch.load("data.pt")))
-"""
-
-
-@pytest.mark.parametrize(("body", "records"), FORCES.values(), ids=FORCES.keys())
-@pytest.mark.parametrize("model", ["Energy", "Layered", "KINDS.get(config.kind)"])
-def test_a_model_that_differentiates_needs_gradients_in_evaluation(body: str, records: bool, model: str) -> None:
-    found = analyze({"evaluate.py": ENERGIES.format(body=body, model=model)}).evaluations
-    assert bool(found) is records

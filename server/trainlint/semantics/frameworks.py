@@ -20,8 +20,8 @@ from trainlint.semantics import (
     object_types,
     records,
     steps,
-    submodules,
     tensors,
+    unused_parameters,
 )
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
@@ -225,16 +225,16 @@ def prepared(frame: Frame, value: Value, framework: Framework) -> Value:
             value.fact.prepared_by = framework
         return replace(value, place=accelerator(frame))
     if isinstance(value, Instance) and classes.is_module(value):
-        submodules.note_trained(frame, value)
+        unused_parameters.note_trained(frame, value)
         value.place = accelerator(frame)
         return value
     if isinstance(value, Object) and value.type == object_types.MODEL:
-        submodules.note_trained(frame, value)
+        unused_parameters.note_trained(frame, value)
         return replace(value, place=accelerator(frame))
     if isinstance(value, Choice):
         return join_all(prepared(frame, option, framework) for option in value.options)
     if isinstance(value, Unknown):
-        submodules.note_trained(frame, value)
+        unused_parameters.note_trained(frame, value)
     return value
 
 
@@ -338,7 +338,7 @@ def use_hf_trainer(
     if collate is not None:
         run_per_item(frame, [collate], Role.COLLATE)
     model = given.get("model", 0)
-    submodules.note_trained(frame, UNKNOWN if model is None else model)
+    unused_parameters.note_trained(frame, UNKNOWN if model is None else model)
     if isinstance(model, Instance):
         model.place = accelerator(frame)
         forward = classes.find_member(model.cls, "forward")

@@ -15,7 +15,7 @@ from trainlint.semantics import (
     object_types,
     records,
     steps,
-    submodules,
+    unused_parameters,
 )
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
@@ -288,7 +288,7 @@ def run_object(frame: Frame, instance: Instance) -> None:
     frame.where = outer
     callback = not classes.is_module_class(instance.cls)
     if not callback:
-        submodules.note_trained(frame, instance, steps=("training_step",))
+        unused_parameters.note_trained(frame, instance, steps=("training_step",))
     for role, hooks in ((Role.STEP, STEP_HOOKS), (Role.EVALUATION, EVALUATION_HOOKS), (Role.EPOCH, EPOCH_HOOKS)):
         for name in hooks:
             member = classes.find_member(instance.cls, name)

@@ -11,18 +11,20 @@ from trainlint.semantics import (
     classes,
     clocks,
     code,
+    derivatives,
     entry_facts,
     functions,
     iteration,
     library,
+    module_parameters,
     naming,
     normalization,
     object_types,
     parameters,
     records,
     steps,
-    submodules,
     tensors,
+    unused_parameters,
 )
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
@@ -120,7 +122,7 @@ def _record_wrapping(frame: Frame, name: str, given: Given, node: code.Call | No
         arguments=given.arguments(name),
         model=model,
         by_apex=any(one.module.startswith("apex") for one in frame.module.facts.imports),
-        conditional_forward=submodules.conditional_forward(frame, model) if _may_skip(given) else Known.UNKNOWN,
+        conditional_forward=unused_parameters.conditional_forward(frame, model) if _may_skip(given) else Known.UNKNOWN,
         for_evaluation=naming.evaluates(frame.symbol.rpartition(".")[2]),
     )
 
@@ -153,7 +155,7 @@ def call_module(frame: Frame, module: Instance, given: Given, node: code.Call | 
     frame.where = outer
     clocks.note_work(frame, node, module)
     output = placed(frame, result, module.place, values)
-    if isinstance(output, Tensor) and submodules.keeps_buffers_alone(frame, module):
+    if isinstance(output, Tensor) and module_parameters.keeps_buffers_alone(frame, module):
         kept = any(isinstance(value, Tensor) and value.keeps_graph for value in values)
         return replace(output, keeps_graph=output.keeps_graph and kept)
     return output
@@ -229,10 +231,10 @@ def record_forward(frame: Frame, model: Value, node: code.Call | None) -> None:
         # a layer inside of a model: the call of the model is the one that matters
         return
     if isinstance(model, Instance) and (
-        submodules.keeps_buffers_alone(frame, model) or submodules.is_frozen_alone(frame, model)
+        module_parameters.keeps_buffers_alone(frame, model) or module_parameters.is_frozen_alone(frame, model)
     ):
         return
-    if isinstance(model, Instance) and submodules.differentiates(frame, model):
+    if isinstance(model, Instance) and derivatives.differentiates(frame, model):
         frame.run.differentiated.add(frame.site(node.at))
         return
     if isinstance(model, Object):

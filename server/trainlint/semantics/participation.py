@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainlint.semantics import code, library, naming, object_types, submodules
+from trainlint.semantics import code, library, module_parameters, naming, object_types
 from trainlint.semantics.state import Frame
 from trainlint.semantics.text import dotted
 from trainlint.semantics.values import Function, Instance, Object, is_reference
@@ -36,7 +36,7 @@ def is_doubtful(frame: Frame, forward: Function, model: Instance) -> bool:
     if naming.LOSS.search(name):
         return False
     among_transforms = forward.module.name.rpartition(".")[2] == "transforms"
-    if among_transforms and submodules.lacks_parameters(frame, model):
+    if among_transforms and module_parameters.lacks_parameters(frame, model):
         return True
     return naming.APPLIES_MODELS.search(name) or _solves(frame, forward, model)
 
@@ -46,7 +46,7 @@ def _solves(frame: Frame, forward: Function, model: Instance) -> bool:
 
     One that asks whether it is in training is a part of it then, whatever it leaves out otherwise.
     """
-    if not isinstance(forward.define, code.Define) or not submodules.lacks_parameters(frame, model):
+    if not isinstance(forward.define, code.Define) or not module_parameters.lacks_parameters(frame, model):
         return False
     names = frozenset(parameter.name for parameter in forward.define.parameters)
     body = frame.run.body(forward.module, forward.define.body)
