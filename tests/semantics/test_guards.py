@@ -695,13 +695,19 @@ def test_a_plain_logger_is_not_silent() -> None:
     assert not report.rank_aware and not entry(project, "train.py").silent_loggers
 
 
-def test_names_that_the_configuration_gives_are_rank_guards() -> None:
-    text = plain("""
+@pytest.mark.parametrize("condition", ["leads()", "speaks", "is_chief()"], ids=["call", "variable", "function"])
+def test_names_that_the_configuration_gives_are_rank_guards(condition: str) -> None:
+    text = plain(f"""
         from cluster import leads
+
+        def is_chief():
+            return leads()
+
+        speaks = leads() and args.verbose
         for images, labels in train_loader:
             criterion(model(images.to(device)), labels.to(device)).backward()
             optimizer.step()
-            if leads():
+            if {condition}:
                 print("step")  # under: rank
         """)
     check({"train.py": text}, LinkOptions(rank_guards=("leads",)))

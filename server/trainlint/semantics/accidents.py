@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from trainlint.semantics import code, guards
 from trainlint.semantics.text import dotted
+from trainlint.semantics.values import Test
 from trainlint.semantics.vocabulary import GuardKind
 
-_BY_ACCIDENT = (GuardKind.DATA,)
+_BY_ACCIDENT = Test((GuardKind.DATA,))
 
 
-def kinds(test: code.Expression) -> tuple[tuple[GuardKind, ...], tuple[GuardKind, ...]]:
-    """What a condition adds to the guards of its branch, and to those of its other branch."""
+def classify(test: code.Expression) -> Test:
+    """What a condition is besides all else that it is: whether one of its branches is taken by accident alone."""
     accident = _holds_by_accident(test)
     if accident is None:
         accident = _holds_without_anything(test)
     if accident is None:
-        return (), ()
-    return (_BY_ACCIDENT, ()) if accident else ((), _BY_ACCIDENT)
+        return Test()
+    return _BY_ACCIDENT if accident else _BY_ACCIDENT.negated
 
 
 _REDUCTIONS = frozenset({"any", "all", "item", "bool", "sum"})

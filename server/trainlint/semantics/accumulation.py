@@ -8,6 +8,7 @@ import re
 from trainlint.semantics import code, guards, naming
 from trainlint.semantics.project import Site
 from trainlint.semantics.state import LoopRun, Standing
+from trainlint.semantics.values import Test
 from trainlint.semantics.vocabulary import GuardKind
 
 _OF_UPDATE = re.compile(r"optim|zero_grad|backward|unscale|clip_grad|train_step|sync")
@@ -16,15 +17,15 @@ _OF_UPDATE = re.compile(r"optim|zero_grad|backward|unscale|clip_grad|train_step|
 # ------------------------------------------------------------------------------------------------------- conditions
 
 
-def kinds(test: code.Compare, operator: str) -> tuple[tuple[GuardKind, ...], tuple[GuardKind, ...]]:
+def classify(test: code.Compare, operator: str) -> Test:
     """A comparison of what counts micro-batches: `accum_steps == 1` holds where there is one to a step."""
     bound = test.comparators[0]
     limit = bound.value if isinstance(bound, code.Constant) else None
     if (operator in ("==", "<=") and limit == 1) or (operator == "<" and limit == 2):
-        return (GuardKind.SINGLE,), ()
+        return Test((GuardKind.SINGLE,))
     if (operator in ("!=", ">") and limit == 1) or (operator == ">=" and limit == 2):
-        return (GuardKind.ACCUMULATION,), (GuardKind.SINGLE,)
-    return (GuardKind.ACCUMULATION,), ()
+        return Test((GuardKind.ACCUMULATION,), (GuardKind.SINGLE,))
+    return Test((GuardKind.ACCUMULATION,))
 
 
 def updates_something_else(node: code.If) -> bool:

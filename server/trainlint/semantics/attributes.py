@@ -197,7 +197,7 @@ def _object_attribute(frame: Frame, base: Object, name: str) -> Value:
     if base.type == object_types.MODEL:
         return _layer_attribute(base, name)
     if base.type == object_types.ACCELERATOR and naming.MAIN_PROCESS.search(name):
-        return Test((GuardKind.RANK,), (), f"accelerator.{name}")
+        return Test((GuardKind.RANK,), text=f"accelerator.{name}")
     return UNKNOWN
 
 
@@ -235,7 +235,7 @@ _OBJECT_ATTRIBUTES: dict[tuple[str, str], Callable[[Object], Value]] = {
     (object_types.ACCELERATOR, "local_process_index"): lambda base: Host("rank"),
     (object_types.ACCELERATOR, "num_processes"): lambda base: Host("world-size"),
     (object_types.ACCELERATOR, "sync_gradients"): lambda base: Test(
-        (GuardKind.ACCUMULATION,), (), "accelerator.sync_gradients"
+        (GuardKind.ACCUMULATION,), text="accelerator.sync_gradients"
     ),
     (object_types.FABRIC, "device"): lambda base: DeviceValue(cuda=True, cpu=True),
     (object_types.FABRIC, "global_rank"): lambda base: Host("rank"),

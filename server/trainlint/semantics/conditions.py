@@ -8,6 +8,7 @@ from typing import TypeVar
 from trainlint.semantics import (
     accidents,
     accumulation,
+    classification,
     code,
     expressions,
     flags,
@@ -49,36 +50,17 @@ def run_if(frame: Frame, node: code.If) -> Leaves:
     known = _known_test(frame, node.test, test)
     if known is not None:
         return statements.run_block(frame, node.body if known else node.orelse)
-    positive, negative = kinds_of(frame, node.test, test)
-    if _remembers(frame, node) or (not positive and _latches(frame, node)):
-        positive = (GuardKind.FIRST,)
-    elif not positive and flags.tells_interval(frame, node.test):
-        positive = (GuardKind.INTERVAL,)
-    elif not positive:
-        positive = _undecided(frame, node.test)
-        if not positive and (_skips_turn(node.body) or (_gives_up(node.body) and _asks_tensor(frame, node.test, test))):
-            positive = (GuardKind.DATA,)
-    by_accident, otherwise_by_accident = accidents.kinds(node.test)
-    positive += by_accident
-    negative += otherwise_by_accident
-    if GuardKind.INTERVAL in positive and accumulation.only_updates(node.body):
-        positive = tuple(GuardKind.ACCUMULATION if kind is GuardKind.INTERVAL else kind for kind in positive)
-    elif GuardKind.ACCUMULATION in positive and accumulation.updates_something_else(node):
-        positive = tuple(GuardKind.INTERVAL if kind is GuardKind.ACCUMULATION else kind for kind in positive)
     left_out, else_left_out = presence.ruled_out(frame, node.test)
-    positive += (GuardKind.OFF,) * left_out
-    negative += (GuardKind.OFF,) * else_left_out
-    if GuardKind.INTERVAL in positive and _pauses(node):
-        positive = (*positive, GuardKind.PAUSE)
+    kinds = _classify_if(frame, node, test, presence.switched_off(left_out, else_left_out))
     held = frame.variables
     before = dict(held)
     if_true, if_false = (narrowing.narrowed(frame, node.test, holds) for holds in (True, False))
     frame.variables.update(if_true)
-    first = _branch(frame, node.body, positive, node.test)
+    first = _branch(frame, node.body, kinds.positive, node.test)
     after_body = dict(frame.variables)
     _hold(frame, held, before)
     frame.variables.update(if_false)
-    second = _branch(frame, node.orelse, negative, node.test)
+    second = _branch(frame, node.orelse, kinds.negative, node.test)
     if first is Leaves.END and second is Leaves.END:
         if left_out != else_left_out and isinstance(node.test, code.Compare):
             # a default is filled in only where the call passed nothing: `if size is None: size = self.size`
@@ -86,30 +68,48 @@ def run_if(frame: Frame, node: code.If) -> Leaves:
             _hold(frame, held, after_body)
         narrowing.forget(after_body, if_true, frame.variables, if_false, before)
     _release_graphs(node, after_body, frame.variables)
-    _join_branches(frame, first, after_body, second, positive, negative)
+    _join_branches(frame, first, after_body, second, kinds)
     _hold(frame, held, frame.variables)
     if first is Leaves.END and second is Leaves.END:
         return Leaves.END
     if first is not Leaves.END and second is not Leaves.END:
         return first if first is not Leaves.PROGRAM else second
-    _guard_rest(frame, node, first, positive, negative)
+    _guard_rest(frame, node, kinds.negative if first is not Leaves.END else kinds.positive)
     return Leaves.END
 
 
-def kinds_of(frame: Frame, test: code.Expression, value: Value) -> tuple[tuple[GuardKind, ...], tuple[GuardKind, ...]]:
-    """The kinds of guard that a condition is, for both branches; a comparison has told with its value."""
-    if isinstance(value, Test) and isinstance(test, code.Compare):
-        return value.positive, value.negative
-    test = presence.open_parts(frame, test)
-    kinds = guards.classify(test, lambda item: expressions.evaluate_quietly(frame, item), frame.run.rank_names)
-    return kinds[::-1] if frame.where.compiled and _asks_for_compiler(test) else kinds
+def _classify_if(frame: Frame, node: code.If, value: Value, closed: Test) -> Test:
+    """What the condition of an `if` is: by what it says, by what its branch does, and by which branches are `closed`
+    in this call."""
+    test = classification.classify_evaluated(frame, node.test, value)
+    remembers = _remembers(frame, node)
+    positive = (GuardKind.FIRST,) if remembers else test.positive or _told_by_branch(frame, node, value)
+    test = Test(positive, test.negative).also(accidents.classify(node.test))
+    test = Test(_settled_by_updates(node, test.positive), test.negative).also(closed)
+    pauses = GuardKind.INTERVAL in test.positive and _pauses(node)
+    return test.also(Test((GuardKind.PAUSE,))) if pauses else test
 
 
-def _asks_for_compiler(test: code.Expression) -> bool:
-    """Whether a condition asks whether `torch.compile` traces the code, which turns round in code that it does."""
-    while isinstance(test, code.Unary) and test.op == "not":
-        test = test.operand
-    return isinstance(test, code.Call) and guards.last_word(test.function).endswith("compiling")
+def _told_by_branch(frame: Frame, node: code.If, value: Value) -> tuple[GuardKind, ...]:
+    """What a condition is whose words say nothing, by what its branch does and by what is known of its variables."""
+    if _latches(frame, node):
+        return (GuardKind.FIRST,)
+    if flags.tells_interval(frame, node.test):
+        return (GuardKind.INTERVAL,)
+    kinds = _undecided(frame, node.test)
+    if kinds:
+        return kinds
+    gives_up = _skips_turn(node.body) or (_gives_up(node.body) and _asks_tensor(frame, node.test, value))
+    return (GuardKind.DATA,) if gives_up else ()
+
+
+def _settled_by_updates(node: code.If, kinds: tuple[GuardKind, ...]) -> tuple[GuardKind, ...]:
+    """The kinds of a condition, where its branch tells whether it accumulates: by what that updates."""
+    if GuardKind.INTERVAL in kinds and accumulation.only_updates(node.body):
+        return tuple(GuardKind.ACCUMULATION if kind is GuardKind.INTERVAL else kind for kind in kinds)
+    if GuardKind.ACCUMULATION in kinds and accumulation.updates_something_else(node):
+        return tuple(GuardKind.INTERVAL if kind is GuardKind.ACCUMULATION else kind for kind in kinds)
+    return kinds
 
 
 def _latches(frame: Frame, node: code.If) -> bool:
@@ -416,19 +416,20 @@ def guard_function(frame: Frame, function: Function) -> Value:
     define = function.define
     if isinstance(define, code.Define) and len(function.define.parameters) <= _PARAMETERS_OF_TEST:
         if naming.MAIN_PROCESS.search(define.name):
-            return Test((GuardKind.RANK,), (), define.name)
+            return Test((GuardKind.RANK,), text=define.name)
         body = frame.run.body(function.module, define.body)
         returns = [item for item in body if isinstance(item, code.Return)]
         if len(define.parameters) > 2 and _may_return_otherwise(body):
             return UNKNOWN
         if len(body) <= 4 and len(returns) == 1 and returns[0].value is not None:
             home = Frame(frame.run, function.module, frame.where, function.row, function.qualname, {}, function.closure)
-            positive, negative = guards.classify(
+            test = guards.classify(
                 returns[0].value,
                 lambda node: expressions.evaluate_quietly(home, node) if isinstance(node, code.Name) else UNKNOWN,
+                frame.run.rank_names,
             )
-            if positive or negative:
-                return Test(positive, negative, define.name)
+            if test.has_kinds:
+                return Test(test.positive, test.negative, define.name)
     return UNKNOWN
 
 
@@ -480,8 +481,7 @@ def _join_branches(
     first: Leaves,
     body: dict[str, Value],
     second: Leaves,
-    positive: tuple[GuardKind, ...],
-    negative: tuple[GuardKind, ...],
+    test: Test,
 ) -> None:
     """Leave in the frame what either branch leaves; a branch for tracing leaves only what the other does not bind."""
     if first is not Leaves.END:
@@ -492,9 +492,9 @@ def _join_branches(
     orelse = frame.variables
     for name, value in body.items():
         held = orelse.get(name)
-        if held is None or GuardKind.EXCEPTIONAL in negative:
+        if held is None or GuardKind.EXCEPTIONAL in test.negative:
             orelse[name] = value
-        elif held is not value and GuardKind.EXCEPTIONAL not in positive:
+        elif held is not value and GuardKind.EXCEPTIONAL not in test.positive:
             orelse[name] = join(value, held)
 
 
@@ -514,15 +514,8 @@ def _runs_backward(block: code.Block, name: str) -> bool:
     return any(isinstance(function, code.Attribute) and dotted(function) == f"{name}.backward" for function in calls)
 
 
-def _guard_rest(
-    frame: Frame,
-    node: code.If,
-    first: Leaves,
-    positive: tuple[GuardKind, ...],
-    negative: tuple[GuardKind, ...],
-) -> None:
+def _guard_rest(frame: Frame, node: code.If, kinds: tuple[GuardKind, ...]) -> None:
     """After `if …: continue`, the rest of the block runs under the other condition."""
-    kinds = negative if first is not Leaves.END else positive
     depth = len(frame.where.loops)
     standing = tuple(Standing(kind, node.test, depth) for kind in kinds)
     frame.where = frame.where.guarded(*standing)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainlint.semantics import code, expressions, guards, library, object_types
+from trainlint.semantics import classification, code, library, object_types
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.project import ConfigurationSetting, EnvironmentSetting, Site
 from trainlint.semantics.state import Allocation, Frame
@@ -15,10 +15,8 @@ def note_log_level(frame: Frame, given: Given, node: code.Call | None) -> None:
     by_rank = any(guard.kind in (GuardKind.RANK, GuardKind.OTHER_RANKS) for guard in frame.where.guards)
     for argument in node.arguments if node is not None else ():
         if isinstance(argument.value, code.Conditional):
-            positive, negative = guards.classify(
-                argument.value.test, lambda item: expressions.evaluate_quietly(frame, item)
-            )
-            by_rank = by_rank or GuardKind.RANK in positive or GuardKind.RANK in negative
+            test = classification.classify(frame, argument.value.test)
+            by_rank = by_rank or GuardKind.RANK in test.positive + test.negative
     if by_rank:
         frame.run.entry.silent_loggers = True
 

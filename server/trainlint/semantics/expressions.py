@@ -11,6 +11,7 @@ from trainlint.semantics import (
     attributes,
     calls,
     classes,
+    classification,
     clocks,
     code,
     conditions,
@@ -394,14 +395,14 @@ def _boolean_ending(
         last = position == len(node.values) - 1
         value = evaluate_last(frame, operand) if last else decide(frame, operand)
         if node.op == "and" and not last:
-            holds, _ = guards.classify(operand, lambda item: evaluate_quietly(frame, item))
+            holds = classification.classify(frame, operand).positive
             depth = len(outer.loops)
             frame.where = frame.where.guarded(*[Standing(kind, operand, depth) for kind in holds])
         values.append(value)
     frame.where = outer
-    positive, negative = guards.classify(node, lambda expression: evaluate_quietly(frame, expression))
-    if positive or negative:
-        return Test(positive, negative, "")
+    test = classification.classify(frame, node)
+    if test.has_kinds:
+        return test
     if node.op == "or" and values and isinstance(values[0], Const | Option):
         return join_all(values[1:]) if values[0] == NONE else _first_that_holds(values[0], values)
     if all(isinstance(value, Const | Host | Option | Test) for value in values):
@@ -442,9 +443,7 @@ def evaluate_quietly(frame: Frame, node: code.Expression) -> Value:
 def _unary(frame: Frame, node: code.Unary) -> Value:
     value = decide(frame, node.operand) if node.op == "not" else evaluate(frame, node.operand)
     if node.op == "not":
-        if isinstance(value, Test):
-            return Test(value.negative, value.positive, "not " + value.text)
-        return NUMBER
+        return value.negated if isinstance(value, Test) else NUMBER
     if isinstance(value, Const) and node.op == "-" and isinstance(value.value, int | float):
         return Const(-value.value)
     return value
@@ -453,8 +452,8 @@ def _unary(frame: Frame, node: code.Unary) -> Value:
 def _compare(frame: Frame, node: code.Compare) -> Value:
     values = [evaluate(frame, node.left)] + [evaluate(frame, operand) for operand in node.comparators]
     if any(operator in ("is", "is not") for operator in node.ops):
-        positive, negative = guards.classify(node, lambda expression: evaluate_quietly(frame, expression))
-        return Test(positive, negative, "") if positive or negative else NUMBER
+        test = classification.classify(frame, node)
+        return test if test.has_kinds else NUMBER
     tensors.note_question(frame, *values)
     if any(operator in ("in", "not in") for operator in node.ops):
         numbers = isinstance(values[1], Listing | Tuple) and not _is_string(iteration.item_of(frame, values[1]))
@@ -470,9 +469,9 @@ def _compare(frame: Frame, node: code.Compare) -> Value:
     for value in () if textual else values:
         if isinstance(value, Tensor) and not value.container:
             return replace(value, keeps_graph=False, loader=None, double=False, boolean=True)
-    positive, negative = guards.classify(node, lambda expression: evaluate_quietly(frame, expression))
-    if positive or negative:
-        return Test(positive, negative, "")
+    test = classification.classify(frame, node)
+    if test.has_kinds:
+        return test
     if len(values) == 2 and isinstance(values[0], Tensor) and guards.is_number(values[1]):
         # what is compared with a number is a tensor, though it was taken out of a batch that may hold anything
         return replace(values[0], keeps_graph=False, loader=None, double=False, boolean=True)
@@ -498,15 +497,14 @@ def _conditional(frame: Frame, node: code.Conditional) -> Value:
     known = guards.truth(test)
     if known is not None:
         return evaluate(frame, node.body if known else node.orelse)
-    positive, negative = conditions.kinds_of(frame, node.test, test)
-    by_accident, otherwise_by_accident = accidents.kinds(node.test)
-    left_out, else_left_out = presence.ruled_out(frame, node.test)
-    positive += by_accident + (GuardKind.OFF,) * left_out
-    negative += otherwise_by_accident + (GuardKind.OFF,) * else_left_out
-    body = conditions.under_guards(frame, positive, node.test, lambda: _told(frame, node.test, True, node.body))
-    orelse = conditions.under_guards(frame, negative, node.test, lambda: _told(frame, node.test, False, node.orelse))
-    if GuardKind.EXCEPTIONAL in positive + negative:
-        return orelse if GuardKind.EXCEPTIONAL in positive else body
+    kinds = classification.classify_evaluated(frame, node.test, test)
+    kinds = kinds.also(accidents.classify(node.test)).also(presence.switched_off(*presence.ruled_out(frame, node.test)))
+    body = conditions.under_guards(frame, kinds.positive, node.test, lambda: _told(frame, node.test, True, node.body))
+    orelse = conditions.under_guards(
+        frame, kinds.negative, node.test, lambda: _told(frame, node.test, False, node.orelse)
+    )
+    if GuardKind.EXCEPTIONAL in kinds.positive + kinds.negative:
+        return orelse if GuardKind.EXCEPTIONAL in kinds.positive else body
     if (
         isinstance(body, Const)
         and isinstance(body.value, str)
@@ -522,9 +520,9 @@ def _conditional(frame: Frame, node: code.Conditional) -> Value:
         return NUMBER
     if isinstance(body, _CALLED) and isinstance(orelse, _CALLED):
         # a function for the CPU is not called with what lives on a GPU
-        if GuardKind.NOT_DEVICE in negative:
+        if GuardKind.NOT_DEVICE in kinds.negative:
             return body
-        if GuardKind.NOT_DEVICE in positive:
+        if GuardKind.NOT_DEVICE in kinds.positive:
             return orelse
     return (
         join(tensors.as_device(body) or body, tensors.as_device(orelse) or orelse)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainlint.semantics import code, expressions, guards, presence
+from trainlint.semantics import classification, code
 from trainlint.semantics.state import Frame
 from trainlint.semantics.vocabulary import GuardKind
 
@@ -83,9 +83,5 @@ def _assignments(
 
 
 def _is_interval(frame: Frame, test: code.Expression) -> bool:
-    positive, _ = guards.classify(
-        presence.open_parts(frame, test),
-        lambda item: expressions.evaluate_quietly(frame, item),
-        frame.run.rank_names,
-    )
+    positive = classification.classify_in_call(frame, test).positive
     return GuardKind.INTERVAL in positive or GuardKind.FIRST in positive

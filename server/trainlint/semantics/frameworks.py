@@ -528,7 +528,7 @@ def deepspeed_method(frame: Frame, receiver: Object, name: str, given: Given, no
         steps.mark_update(frame, node)
         return Tensor(Place.DEVICE, number=True)
     if name == "is_gradient_accumulation_boundary":
-        return Test((GuardKind.ACCUMULATION,), (), "engine.is_gradient_accumulation_boundary()")
+        return Test((GuardKind.ACCUMULATION,), text="engine.is_gradient_accumulation_boundary()")
     if name == "no_sync":
         frame.run.entry.disables_sync = True
         return Object(object_types.NO_SYNC)

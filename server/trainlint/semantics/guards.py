@@ -14,25 +14,29 @@ from trainlint.semantics.vocabulary import GuardKind
 Kinds: TypeAlias = tuple[GuardKind, ...]
 Evaluate: TypeAlias = Callable[[code.Expression], Value]
 
-_NOTHING: tuple[Kinds, Kinds] = ((), ())
+_NOTHING = Test()
+_ONE_RANK = Test((GuardKind.RANK,), (GuardKind.OTHER_RANKS,))
+_DISTRIBUTED = Test((GuardKind.DISTRIBUTED,), (GuardKind.NOT_DISTRIBUTED,))
+_ON_DEVICE = Test((GuardKind.DEVICE,), (GuardKind.NOT_DEVICE,))
+_ELSEWHERE = Test((GuardKind.NOT_DEVICE,))
+"""For another accelerator; where that is not there, CUDA may be or not."""
+_THINS_OUT = Test((GuardKind.INTERVAL,))
+_ONE_TURN = Test((GuardKind.FIRST,))
 
 
-def classify(
-    test: code.Expression, evaluate: Evaluate, rank_names: frozenset[str] = frozenset()
-) -> tuple[Kinds, Kinds]:
-    """Return the kinds of guard that `test` is for the code it lets run, and for the code it keeps from running.
+def classify(test: code.Expression, evaluate: Evaluate, rank_names: frozenset[str] = frozenset()) -> Test:
+    """Return the kinds of guard that `test` is, by its own words.
 
     `evaluate` gives the value of an expression where a name alone does not tell.
     """
     if isinstance(test, code.Boolean):
         return _boolean(test, evaluate, rank_names)
     if isinstance(test, code.Unary) and test.op == "not":
-        positive, negative = classify(test.operand, evaluate, rank_names)
-        return negative, positive
+        return classify(test.operand, evaluate, rank_names).negated
     if isinstance(test, code.Compare):
         return _compare(test, evaluate)
     if isinstance(test, code.Binary) and test.op == "%":
-        return (), _modulo(test)
+        return Test((), _modulo(test))
     if isinstance(test, code.Walrus):
         return classify(test.value, evaluate, rank_names)
     if isinstance(test, code.Name | code.Attribute | code.Call | code.Subscript):
@@ -40,27 +44,25 @@ def classify(
     return _NOTHING
 
 
-def _boolean(test: code.Boolean, evaluate: Evaluate, rank_names: frozenset[str]) -> tuple[Kinds, Kinds]:
+def _boolean(test: code.Boolean, evaluate: Evaluate, rank_names: frozenset[str]) -> Test:
     parts = [classify(value, evaluate, rank_names) for value in test.values]
     if test.op == "and":
-        negative = _common([negative for _, negative in parts]) or _without_device(test, parts)
-        return _union([positive for positive, _ in parts]), negative
-    positives = [positive for positive, _ in parts]
+        negative = _common([part.negative for part in parts]) or _without_device(test, parts)
+        return Test(_union([part.positive for part in parts]), negative)
+    positives = [part.positive for part in parts]
     # "not distributed or rank == 0" is how a rank guard is written that also holds in a single process
     if any(GuardKind.RANK in kinds for kinds in positives) and any(
         GuardKind.NOT_DISTRIBUTED in kinds for kinds in positives
     ):
-        return (GuardKind.RANK,), _union([negative for _, negative in parts])
-    return _common(positives), _union([negative for _, negative in parts])
+        return Test((GuardKind.RANK,), _union([part.negative for part in parts]))
+    return Test(_common(positives), _union([part.negative for part in parts]))
 
 
-def _without_device(test: code.Boolean, parts: list[tuple[Kinds, Kinds]]) -> Kinds:
+def _without_device(test: code.Boolean, parts: list[Test]) -> Kinds:
     """What the other branch of `device is not None and device.type == "cuda"` is: the first part only makes sure that
     the second can be asked."""
     asked = [
-        negative
-        for value, (_, negative) in zip(test.values, parts, strict=True)
-        if not _asks_whether_there(value, test)
+        part.negative for value, part in zip(test.values, parts, strict=True) if not _asks_whether_there(value, test)
     ]
     without = bool(asked) and all(GuardKind.NOT_DEVICE in negative for negative in asked)
     return (GuardKind.NOT_DEVICE,) if without else ()
@@ -139,23 +141,23 @@ def _modulo(test: code.Binary) -> Kinds:
     return (GuardKind.INTERVAL,)
 
 
-def _compare(test: code.Compare, evaluate: Evaluate) -> tuple[Kinds, Kinds]:
+def _compare(test: code.Compare, evaluate: Evaluate) -> Test:
     if len(test.ops) != 1:
         return _NOTHING
     operator, left, right = test.ops[0], test.left, test.comparators[0]
     equal, unequal = operator in ("==", "is", "in"), operator in ("!=", "is not", "not in")
     if operator == "in" and _counts(last_word(left) or _counter_in(left)):
-        return (GuardKind.INTERVAL,), ()
+        return _THINS_OUT
     modulo = _remainder(left) or _remainder(right)
     if modulo is not None:
         kinds = _modulo(modulo)
-        return ((), kinds) if unequal or operator == ">" else (kinds, ())
+        return Test((), kinds) if unequal or operator == ">" else Test(kinds)
     left, right = _inside(left), _inside(right)
     for one, other in ((left, right), (right, left)):
         if naming.OTHER_ACCELERATOR.search(_said_by(one)):
             return _other_accelerator(other, operator, equal, unequal)
     if naming.ACCUMULATION.search(last_word(left)) and "micro" not in last_word(left):
-        return accumulation.kinds(test, operator)
+        return accumulation.classify(test, operator)
     for one, other, order in ((left, right, operator), (right, left, _MIRRORED.get(operator, operator))):
         found = _compare_word(one, other, order, equal, unequal, evaluate)
         if found is not None:
@@ -183,12 +185,12 @@ def _remainder(node: code.Expression) -> code.Binary | None:
     return None
 
 
-def _other_accelerator(other: code.Expression, operator: str, equal: bool, unequal: bool) -> tuple[Kinds, Kinds]:
+def _other_accelerator(other: code.Expression, operator: str, equal: bool, unequal: bool) -> Test:
     """What it is to compare a TPU with `other`: `kind == "tpu"`, `tpu_cores > 0`, `args.tpu is not None`."""
     absent = isinstance(other, code.Constant) and not other.value
     if (equal and not absent) or ((unequal or operator == ">") and absent):
-        return (GuardKind.NOT_DEVICE,), ()
-    return ((), (GuardKind.NOT_DEVICE,)) if equal or unequal else _NOTHING
+        return _ELSEWHERE
+    return _ELSEWHERE.negated if equal or unequal else _NOTHING
 
 
 def _said_by(node: code.Expression) -> str:
@@ -229,7 +231,7 @@ def _compared(word: str) -> _Compared:
 
 def _compare_word(
     one: code.Expression, other: code.Expression, operator: str, equal: bool, unequal: bool, evaluate: Evaluate
-) -> tuple[Kinds, Kinds] | None:
+) -> Test | None:
     word = last_word(one) or _counter_in(one)
     if not word:
         return None
@@ -246,25 +248,25 @@ def _compare_word(
     ):
         if constant in ("mps", "xpu"):
             # a branch for a GPU of another maker; whatever is not one of those may run on CUDA
-            return ((GuardKind.NOT_DEVICE,), ()) if equal else ((), (GuardKind.NOT_DEVICE,))
+            return _ELSEWHERE if equal else _ELSEWHERE.negated
         on_device = constant not in ("cpu",)
-        positive = GuardKind.DEVICE if on_device == equal else GuardKind.NOT_DEVICE
-        negative = GuardKind.NOT_DEVICE if positive is GuardKind.DEVICE else GuardKind.DEVICE
-        return (positive,), (negative,)
+        return _ON_DEVICE if on_device == equal else _ON_DEVICE.negated
     if known.world_size:
-        several = operator in (">", ">=", "!=")
-        flag = (GuardKind.DISTRIBUTED,), (GuardKind.NOT_DISTRIBUTED,)
-        return flag if several else (flag[1], flag[0])
+        return _DISTRIBUTED if operator in (">", ">=", "!=") else _DISTRIBUTED.negated
     if known.phase and isinstance(constant, str | bool):
         training = constant is True or (isinstance(constant, str) and "train" in constant.lower())
-        kinds = ((GuardKind.TRAINING,), (GuardKind.EVALUATION,)) if training else ((GuardKind.EVALUATION,), ())
-        return kinds if equal else (kinds[1], kinds[0])
+        return _phase(training) if equal else _phase(training).negated
     if known.counts:
         if operator in ("==", "is") or (operator in ("<", "<=") and _one_turn(other)):
-            return (GuardKind.FIRST,), ()
+            return _ONE_TURN
         if operator in ("!=", "is not"):
-            return (), (GuardKind.FIRST,)
+            return _ONE_TURN.negated
     return None
+
+
+def _phase(training: bool) -> Test:
+    """`phase == "train"` leaves evaluation to its other branch; what is no evaluation may be anything."""
+    return Test((GuardKind.TRAINING,), (GuardKind.EVALUATION,)) if training else Test((GuardKind.EVALUATION,))
 
 
 def _literal(node: code.Expression) -> object:
@@ -275,23 +277,20 @@ def _literal(node: code.Expression) -> object:
     return node.value if isinstance(node, code.Constant) else None
 
 
-def _rank(
-    constant: object, other: code.Expression, operator: str, equal: bool, unequal: bool
-) -> tuple[Kinds, Kinds] | None:
-    one, others = (GuardKind.RANK,), (GuardKind.OTHER_RANKS,)
+def _rank(constant: object, other: code.Expression, operator: str, equal: bool, unequal: bool) -> Test | None:
     # the rank of a process that is no part of a group is -1
     if (operator in ("==", "is") and constant == -1) or (operator == "<" and constant == 0):
-        return (GuardKind.NOT_DISTRIBUTED,), (GuardKind.DISTRIBUTED,)
+        return _DISTRIBUTED.negated
     if (operator in ("!=", "is not", ">") and constant == -1) or (operator == ">=" and constant == 0):
-        return (GuardKind.DISTRIBUTED,), (GuardKind.NOT_DISTRIBUTED,)
+        return _DISTRIBUTED
     chosen = constant in (0, -1) or isinstance(other, code.Sequence)
     if (equal and chosen) or (operator in ("<", "<=") and constant in (0, 1)):
-        return one, others
+        return _ONE_RANK
     if (unequal and chosen) or (operator in (">", ">=") and constant in (0, 1)):
-        return others, one
+        return _ONE_RANK.negated
     if equal or unequal:
         # compared with another expression for one rank, such as `world_size - 1`
-        return (one, others) if equal else (others, one)
+        return _ONE_RANK if equal else _ONE_RANK.negated
     return None
 
 
@@ -329,21 +328,21 @@ def _one_turn(node: code.Expression) -> bool:
     )
 
 
-def _order(test: code.Compare, operator: str) -> tuple[Kinds, Kinds]:
+def _order(test: code.Compare, operator: str) -> Test:
     """Comparisons by order of counters and clocks: `time.time() - last > 10`, `step >= next_log`."""
     words = [_ordered(word) for word in identifiers(test)]
     if any(word.accumulates for word in words):
-        return accumulation.kinds(test, operator)
+        return accumulation.classify(test, operator)
     left = test.left
     if operator in (">", ">=") and isinstance(left, code.Binary) and left.op == "-" and _counts(last_word(left.left)):
-        return (GuardKind.INTERVAL,), ()
+        return _THINS_OUT
     if _is_not_yet_due(test, operator):
-        return (), (GuardKind.INTERVAL,)
+        return _THINS_OUT.negated
     if operator in (">", ">=", "==", "<", "<="):
         if any(word.interval for word in words) and not isinstance(test.left, code.Constant):
-            return (GuardKind.INTERVAL,), ()
+            return _THINS_OUT
         if any(word.due for word in words):
-            return (GuardKind.INTERVAL,), ()
+            return _THINS_OUT
     return _NOTHING
 
 
@@ -374,46 +373,45 @@ def _ordered(word: str) -> _Ordered:
     return _Ordered(naming.ACCUMULATION.search(word) or word == "accumulate", naming.INTERVAL.search(word), due)
 
 
-def _named(test: code.Expression, evaluate: Evaluate, rank_names: frozenset[str]) -> tuple[Kinds, Kinds]:
+def _named(test: code.Expression, evaluate: Evaluate, rank_names: frozenset[str]) -> Test:
     """A condition that is one name, attribute or call."""
     word = last_word(test)
     if word in rank_names or naming.MAIN_PROCESS.search(word):
-        return (GuardKind.RANK,), (GuardKind.OTHER_RANKS,)
+        return _ONE_RANK
     value = evaluate(test)
     if isinstance(value, Test):
-        return value.positive, value.negative
+        return Test(value.positive, value.negative)
     return _by_name(word, isinstance(test, code.Call), isinstance(value, Const | Option))
 
 
 @functools.cache
-def _by_name(word: str, called: bool, fixed: bool) -> tuple[Kinds, Kinds]:
+def _by_name(word: str, called: bool, fixed: bool) -> Test:
     """What a condition is by its name alone: whether it is a call, and whether it has a fixed value."""
     if naming.SHOULD.search(word):
-        return (GuardKind.INTERVAL,), ()
+        return _THINS_OUT
     if naming.RANK.search(word) and not called:
         # `if rank:` is true on the others
-        return (), (GuardKind.RANK,)
+        return Test((), (GuardKind.RANK,))
     if naming.OTHER_ACCELERATOR.search(word):
-        return (GuardKind.NOT_DEVICE,), ()
+        return _ELSEWHERE
     if called and naming.TRACED.search(word):
-        return (GuardKind.EXCEPTIONAL,), ()
+        return Test((GuardKind.EXCEPTIONAL,))
     if word in ("is_available", "device_count", "is_cuda") or naming.CUDA.search(word):
         if word.lower().startswith(("no_", "_no_")):
-            return (GuardKind.NOT_DEVICE,), (GuardKind.DEVICE,)
-        return (GuardKind.DEVICE,), (GuardKind.NOT_DEVICE,)
+            return _ON_DEVICE.negated
+        return _ON_DEVICE
     if word in ("is_initialized", "is_dist_avail_and_initialized") or naming.DISTRIBUTED.search(word):
-        return (GuardKind.DISTRIBUTED,), (GuardKind.NOT_DISTRIBUTED,)
+        return _DISTRIBUTED
     if naming.DEBUG.search(word):
-        return (GuardKind.DEBUG,), ()
+        return Test((GuardKind.DEBUG,))
     if naming.FIRST_OVER.search(word):
-        return (), (GuardKind.FIRST,)
+        return _ONE_TURN.negated
     if naming.FIRST.search(word) and not fixed:
-        return (GuardKind.FIRST,), ()
+        return _ONE_TURN
     if naming.PHASE.search(word):
-        training = "train" in word.lower()
-        return ((GuardKind.TRAINING,), (GuardKind.EVALUATION,)) if training else ((GuardKind.EVALUATION,), ())
+        return _phase("train" in word.lower())
     if naming.INTERVAL.search(word) and called:
-        return (GuardKind.INTERVAL,), ()
+        return _THINS_OUT
     return _NOTHING
 
 

@@ -446,7 +446,7 @@ _EXACT: dict[str, Call] = {
     "torch.cuda.is_available": _available,
     "torch.accelerator.is_available": _available,
     "torch.accelerator.current_accelerator": lambda frame, given, node: DeviceValue(cuda=True, other=True),
-    "torch.backends.mps.is_available": lambda frame, given, node: Test((), (), "mps"),
+    "torch.backends.mps.is_available": lambda frame, given, node: Test(text="mps"),
     "torch.cuda.device_count": lambda frame, given, node: Host("world-size"),
     "torch.cuda.current_device": lambda frame, given, node: DeviceValue(cuda=True, rank_local=True),
     "torch.distributed.init_process_group": _init_process_group,

@@ -10,7 +10,8 @@ from __future__ import annotations
 from trainlint.semantics import code, expressions, sameness
 from trainlint.semantics.state import Frame
 from trainlint.semantics.text import called_name
-from trainlint.semantics.values import NONE, Const, Instance, Reference
+from trainlint.semantics.values import NONE, Const, Instance, Reference, Test
+from trainlint.semantics.vocabulary import GuardKind
 
 _DEEPEST = 6
 """Calls and assignments that are followed, one leading to the next."""
@@ -55,6 +56,11 @@ def ruled_out(frame: Frame, test: code.Expression) -> tuple[bool, bool]:
     if there is None:
         return False, False
     return (there, not there) if test.ops[0] == "is" else (not there, there)
+
+
+def switched_off(left_out: bool, else_left_out: bool) -> Test:
+    """What a condition is by the branches of it that are ruled out."""
+    return Test((GuardKind.OFF,) * left_out, (GuardKind.OFF,) * else_left_out)
 
 
 def _stays_missing(frame: Frame, node: code.Attribute) -> bool:

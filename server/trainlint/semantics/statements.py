@@ -9,13 +9,13 @@ from trainlint.semantics import (
     assignment,
     calls,
     classes,
+    classification,
     clocks,
     code,
     command_line,
     conditions,
     expressions,
     functions,
-    guards,
     ignite,
     iteration,
     library,
@@ -120,8 +120,8 @@ def _note_switch(frame: Frame, name: str, value: code.Expression) -> None:
         frame.run.entry.disables_sync = True
     elif name == "disabled":
         # `logger.disabled = rank != 0` keeps the other ranks quiet
-        kinds = guards.classify(value, lambda item: expressions.evaluate_quietly(frame, item), frame.run.rank_names)
-        if GuardKind.RANK in kinds[0] + kinds[1]:
+        test = classification.classify(frame, value)
+        if GuardKind.RANK in test.positive + test.negative:
             frame.run.entry.silent_loggers = True
 
 

@@ -65,13 +65,27 @@ class Option:
 
 @immutable
 class Test:
-    """A truth value of the host that stands for a condition kept in a variable: `is_main = rank == 0`."""
+    """What a condition stands for, also where it is kept in a variable: `is_main = rank == 0`."""
 
-    positive: tuple[GuardKind, ...]
-    """What holds where it is true."""
-    negative: tuple[GuardKind, ...]
-    """What holds where it is false."""
-    text: str
+    positive: tuple[GuardKind, ...] = ()
+    """What holds where it is true: the guards of the code that it lets run."""
+    negative: tuple[GuardKind, ...] = ()
+    """What holds where it is false: the guards of the code that it keeps from running."""
+    text: str = ""
+
+    @property
+    def negated(self) -> Test:
+        """What `not condition` stands for."""
+        return Test(self.negative, self.positive, f"not {self.text}" if self.text else "")
+
+    def also(self, other: Test) -> Test:
+        """What a condition stands for that is this and something else as well."""
+        return Test(self.positive + other.positive, self.negative + other.negative, self.text)
+
+    @property
+    def has_kinds(self) -> bool:
+        """Whether either side is known to be a guard of some kind."""
+        return bool(self.positive or self.negative)
 
 
 @immutable
@@ -479,7 +493,7 @@ def _join_tests(one: Value, other: Value) -> Value:
         kept = test.negative if constant.value else test.positive
         interval = (GuardKind.INTERVAL,) if GuardKind.INTERVAL in kept else ()
         positive, negative = ((), interval) if constant.value else (interval, ())
-    return Test(positive, negative, "") if positive or negative else OBJECT
+    return Test(positive, negative) if positive or negative else OBJECT
 
 
 def _join_option(option: Option, other: Value) -> Value:
