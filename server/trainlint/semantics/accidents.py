@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from trainlint.semantics import code, guards
-from trainlint.semantics.text import dotted
+from trainlint.semantics import code
+from trainlint.semantics.text import dotted, identifiers, last_word
 from trainlint.semantics.values import Test
 from trainlint.semantics.vocabulary import GuardKind
 
@@ -40,14 +40,14 @@ def _holds_by_accident(test: code.Expression) -> bool | None:
         bounds = all(isinstance(part, code.Compare) and about & _words(part) for part, one in parts if one is None)
         return not all_hold if about and bounds else None
     if isinstance(test, code.Call):
-        word = guards.last_word(test.function)
+        word = last_word(test.function)
         return True if word in ("isnan", "isinf") else False if word == "isfinite" else None
     return None
 
 
 def reduced(node: code.Expression) -> code.Expression:
     """What a test of all values of a tensor is about: `mask` in `mask.any()`, `torch.any(mask)`, `bool(mask)`."""
-    while isinstance(node, code.Call) and guards.last_word(node.function) in _REDUCTIONS:
+    while isinstance(node, code.Call) and last_word(node.function) in _REDUCTIONS:
         function = node.function
         holder = function.value if isinstance(function, code.Attribute) else None
         if len(node.arguments) == 1 and (holder is None or dotted(holder) in _ARRAY_MODULES):
@@ -63,7 +63,7 @@ _ARRAY_MODULES = frozenset({"torch", "np", "numpy"})
 
 
 def _words(node: code.Expression) -> frozenset[str]:
-    return frozenset(guards.identifiers(node)) - _ARRAY_MODULES
+    return frozenset(identifiers(node)) - _ARRAY_MODULES
 
 
 _COUNTS_ITEMS = frozenset({"numel", "nelement"})

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import re
 
-from trainlint.semantics import code, guards, naming
+from trainlint.semantics import code, naming
 from trainlint.semantics.project import Site
 from trainlint.semantics.state import LoopRun, Standing
+from trainlint.semantics.text import identifiers, last_word
 from trainlint.semantics.values import Test
 from trainlint.semantics.vocabulary import GuardKind
 
@@ -31,14 +32,14 @@ def classify(test: code.Compare, operator: str) -> Test:
 def updates_something_else(node: code.If) -> bool:
     """Whether a condition on how often to update something is about no optimizer: `if step % update_freq == 0:` around
     a moving average of the weights."""
-    asked = guards.identifiers(node.test)
+    asked = identifiers(node.test)
     if any(naming.ACCUMULATION.search(word) and not naming.UPDATES.search(word) for word in asked):
         return False
     if not any(naming.UPDATES.search(word) for word in asked):
         # a framework tells where it accumulates: `if accelerator.sync_gradients:`
         return False
     calls = [item for item in code.walk(node.body) if isinstance(item, code.Call)]
-    words = {guards.last_word(item.function) for item in calls}
+    words = {last_word(item.function) for item in calls}
     of_optimizer = any(word == "step" or _OF_UPDATE.search(word) for word in words)
     return not of_optimizer and any("update" in word for word in words)
 
@@ -49,7 +50,7 @@ def only_updates(body: code.Block) -> bool:
     for item in code.walk(body):
         if isinstance(item, code.Call) and isinstance(item.function, code.Attribute):
             name = item.function.name
-            word = guards.last_word(item.function.value)
+            word = last_word(item.function.value)
             if "backward" in name:
                 return False
             updates = updates or (name == "step" and (naming.OPTIMIZER.search(word) or naming.SCALER.search(word)))

@@ -12,7 +12,6 @@ from trainlint.semantics import (
     construction,
     expressions,
     functions,
-    guards,
     library,
     loaders,
     methods,
@@ -29,6 +28,7 @@ from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import SyncKind
 from trainlint.semantics.state import Frame
+from trainlint.semantics.text import last_word
 from trainlint.semantics.values import (
     NONE,
     UNKNOWN,
@@ -58,7 +58,7 @@ def evaluate_call(frame: Frame, node: code.Call) -> Value:
     if isinstance(callee, Reference) and callee.name == "super":
         return _super(frame)
     taught = frame.run.options.sync_functions
-    if taught and guards.last_word(node.function) in taught:
+    if taught and last_word(node.function) in taught:
         tensors.sync(frame, SyncKind.READ, node, Tensor(Place.DEVICE, proved=False), None)
     return call(frame, callee, given, node)
 

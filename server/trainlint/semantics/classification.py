@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trainlint.semantics import code, expressions, guards, presence
 from trainlint.semantics.state import Frame
+from trainlint.semantics.text import last_word
 from trainlint.semantics.values import Test, Value
 
 
@@ -30,4 +31,4 @@ def _asks_for_compiler(test: code.Expression) -> bool:
     """Whether a condition asks whether `torch.compile` traces the code, which turns round in code that it does."""
     while isinstance(test, code.Unary) and test.op == "not":
         test = test.operand
-    return isinstance(test, code.Call) and guards.last_word(test.function).endswith("compiling")
+    return isinstance(test, code.Call) and last_word(test.function).endswith("compiling")

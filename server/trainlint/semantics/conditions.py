@@ -21,7 +21,7 @@ from trainlint.semantics import (
 )
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.state import Frame, Leaves, Role, Standing
-from trainlint.semantics.text import called_name, dotted
+from trainlint.semantics.text import called_name, dotted, identifiers, last_word
 from trainlint.semantics.values import (
     OBJECT,
     UNKNOWN,
@@ -312,9 +312,9 @@ def _skips_turn(body: code.Block) -> bool:
 
 def _pauses(node: code.If) -> bool:
     """Whether a branch that is taken every so many steps evaluates the model or saves it, by what it asks and calls."""
-    asked = guards.identifiers(node.test)
+    asked = identifiers(node.test)
     calls = (item for item in code.walk(node.body) if isinstance(item, code.Call))
-    called = [guards.last_word(item.function) for item in calls]
+    called = [last_word(item.function) for item in calls]
     return any(naming.EVALUATION.search(word) or naming.SAVES.search(word) for word in asked + called)
 
 
@@ -343,7 +343,7 @@ def _asks_for_text(frame: Frame, test: code.Expression) -> bool:
         return False
     tested, types = (argument.value for argument in test.arguments)
     unseen = frame.where.root.role is Role.FORWARD and isinstance(tested, code.Name | code.Subscript)
-    return unseen and "str" in guards.identifiers(types) and isinstance(expressions.evaluate(frame, tested), Unknown)
+    return unseen and "str" in identifiers(types) and isinstance(expressions.evaluate(frame, tested), Unknown)
 
 
 def _is_drained(frame: Frame, node: code.Name) -> bool:
@@ -351,7 +351,7 @@ def _is_drained(frame: Frame, node: code.Name) -> bool:
     if not frame.open_loops:
         return False
     bound = frame.run.nodes.bindings(frame.open_loops[-1].body).get(node.id, ())
-    return any(isinstance(one, code.Call) and naming.DRAINS.search(guards.last_word(one.function)) for one in bound)
+    return any(isinstance(one, code.Call) and naming.DRAINS.search(last_word(one.function)) for one in bound)
 
 
 def _is_setting(frame: Frame, test: code.Name | code.Attribute) -> bool:

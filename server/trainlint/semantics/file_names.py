@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from trainlint.semantics import code, expressions, guards, naming, sharding
-from trainlint.semantics.guards import last_word
+from trainlint.semantics import code, expressions, naming, sharding
 from trainlint.semantics.state import Frame
-from trainlint.semantics.text import dotted
+from trainlint.semantics.text import dotted, identifiers, last_word
 from trainlint.semantics.values import Const, Option
 
 JOINS = frozenset({"join", "joinpath", "format", "with_suffix", "with_name"})
@@ -123,7 +122,7 @@ def _sets_by_rank(item: object, name: str) -> bool:
         return False
     targets = item.targets if isinstance(item, code.Assign) else (item.target,)
     return any(isinstance(target, code.Attribute) and target.name == name for target in targets) and any(
-        "rank" in word.lower() for word in guards.identifiers(item.value)
+        "rank" in word.lower() for word in identifiers(item.value)
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 from trainlint.semantics import accumulation, code, naming
-from trainlint.semantics.text import dotted
+from trainlint.semantics.text import dotted, identifiers, last_word
 from trainlint.semantics.values import Const, DeviceValue, Host, Option, Test, Value
 from trainlint.semantics.vocabulary import GuardKind
 
@@ -90,38 +90,6 @@ def _common(sets: list[Kinds]) -> Kinds:
     if all(set(kinds) & {GuardKind.INTERVAL, GuardKind.FIRST} for kinds in sets):
         return (GuardKind.INTERVAL,)
     return tuple(kind for kind in sets[0] if all(kind in kinds for kinds in sets[1:]))
-
-
-def identifiers(node: code.Expression) -> list[str]:
-    """The identifiers in an expression, in order."""
-    found: list[str] = []
-    stack: list[object] = [node]
-    while stack:
-        item = stack.pop()
-        kind = item.__class__
-        if kind is code.Name:
-            found.append(item.id)  # type: ignore[attr-defined]
-        elif kind is code.Attribute:
-            found.append(item.name)  # type: ignore[attr-defined]
-            stack.append(item.value)  # type: ignore[attr-defined]
-        elif kind is not code.Constant and isinstance(item, tuple):
-            stack.extend(item)
-    return found
-
-
-def last_word(node: code.Expression) -> str:
-    """The identifier that an expression is called by: `rank` in `self.rank`, `get_rank()`, `args["rank"]`."""
-    if isinstance(node, code.Name):
-        return node.id
-    if isinstance(node, code.Attribute):
-        return node.name
-    if isinstance(node, code.Call):
-        return last_word(node.function)
-    if isinstance(node, code.Subscript):
-        if isinstance(node.key, code.Constant) and isinstance(node.key.value, str):
-            return node.key.value
-        return last_word(node.value)
-    return ""
 
 
 def _modulo(test: code.Binary) -> Kinds:

@@ -6,7 +6,6 @@ from trainlint.semantics import (
     classes,
     code,
     frameworks,
-    guards,
     library,
     object_lists,
     object_types,
@@ -20,7 +19,7 @@ from trainlint.semantics.arguments import Given
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import DatasetKind, Loader, Sampler
 from trainlint.semantics.state import Frame, Role
-from trainlint.semantics.text import called_name, describe
+from trainlint.semantics.text import called_name, describe, last_word
 from trainlint.semantics.values import (
     NONE,
     UNKNOWN,
@@ -256,7 +255,7 @@ def _is_fed(frame: Frame, dataset: Instance, depth: int = 3) -> bool:
 def _takes_from_queue(node: object) -> bool:
     if not isinstance(node, code.Call) or not isinstance(node.function, code.Attribute):
         return False
-    return node.function.name in _TAKING and "queue" in guards.last_word(node.function.value).lower()
+    return node.function.name in _TAKING and "queue" in last_word(node.function.value).lower()
 
 
 _TAKING = frozenset({"get", "get_nowait", "recv"})

@@ -10,7 +10,6 @@ from trainlint.semantics import (
     elements,
     expressions,
     functions,
-    guards,
     iteration,
     naming,
     object_types,
@@ -20,7 +19,7 @@ from trainlint.semantics import (
 from trainlint.semantics.immutable import replace
 from trainlint.semantics.project import Loader, Site
 from trainlint.semantics.state import Frame, Leaves, LoopRun, Standing, Where
-from trainlint.semantics.text import dotted
+from trainlint.semantics.text import dotted, identifiers
 from trainlint.semantics.values import (
     STRING,
     UNKNOWN,
@@ -93,7 +92,7 @@ def _loop(frame: Frame, node: code.For, site: Site, iterated: Value, item: Value
     loop.turns = _turns_of(frame, node.iterable)
     if _ends_at_once(node.body):
         loop.small, loop.over_data, loop.in_evaluation = True, False, False
-    loop.ends_early = loop.ends_early or "islice" in guards.identifiers(node.iterable)
+    loop.ends_early = loop.ends_early or "islice" in identifiers(node.iterable)
     loader = iteration.loader_in(iterated)
     if loader is not None or isinstance(iterated, Unknown | Reference):
         # whatever makes the items may wait for the device
@@ -274,7 +273,7 @@ def _is_small(node: code.Expression, iterated: Value) -> bool:
         ):
             return True
         if name == "range":
-            words = guards.identifiers(node)
+            words = identifiers(node)
             if any(naming.ACCUMULATION.search(word) for word in words):
                 return True
         if name in ("zip", "enumerate", "product"):

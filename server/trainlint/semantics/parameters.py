@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from trainlint.semantics import code, configurations, expressions, frameworks, guards, library, object_types
+from trainlint.semantics import code, configurations, expressions, frameworks, library, object_types
 from trainlint.semantics.arguments import Given
 from trainlint.semantics.configuration_files import SUFFIXES
 from trainlint.semantics.state import Frame, Role, Where
+from trainlint.semantics.text import last_word
 from trainlint.semantics.values import (
     ARRAY,
     NUMBER,
@@ -137,7 +138,7 @@ def strings_by(annotation: code.Expression) -> Value | None:
         return STRING if annotation.id == "str" else None
     if not isinstance(annotation, code.Subscript):
         return None
-    word = guards.last_word(annotation.value)
+    word = last_word(annotation.value)
     inner = annotation.key.items[0] if isinstance(annotation.key, code.Sequence) else annotation.key
     said = strings_by(inner)
     if said is None or word == "Optional":

@@ -11,7 +11,6 @@ from trainlint.semantics import (
     expressions,
     file_names,
     growing,
-    guards,
     library,
     naming,
     object_types,
@@ -41,7 +40,7 @@ from trainlint.semantics.project import (
     Transfer,
 )
 from trainlint.semantics.state import Frame, IteratedByHand, Role, Where
-from trainlint.semantics.text import dotted
+from trainlint.semantics.text import dotted, identifiers, last_word
 from trainlint.semantics.values import (
     NONE,
     UNKNOWN,
@@ -112,7 +111,7 @@ def note_kept_graph(
         function=_function_of(frame),
         outlives=_outlived_loops(frame, target, path),
         bounded=path in frame.run.reset_sums(frame),
-        is_loss=value.number or any(naming.LOSS.search(guards.last_word(one)) for one in (target, added)),
+        is_loss=value.number or any(naming.LOSS.search(last_word(one)) for one in (target, added)),
     )
 
 
@@ -204,7 +203,7 @@ def _figure(frame: Frame, name: str, value: Value, given: Given, position: int) 
     if all(tensor.figure and not tensor.keeps_graph for tensor in exchanged):
         return Confidence.HIGH
     written = given.nodes[position].value if position < len(given.nodes) else None
-    words = guards.identifiers(written) if written is not None else []
+    words = identifiers(written) if written is not None else []
     if all(tensor.keeps_graph and tensors.is_figure(tensor) for tensor in exchanged):
         return Confidence.HIGH if any(naming.LOSS.search(word) for word in words) else None
     named = any(naming.LOSS.search(word) or naming.METRIC.search(word) for word in words)
@@ -482,7 +481,7 @@ _READS = frozenset(
 
 
 def _only_reads(node: code.Expression) -> bool:
-    return all(guards.last_word(item.function) in _READS for item in code.walk(node) if isinstance(item, code.Call))
+    return all(last_word(item.function) in _READS for item in code.walk(node) if isinstance(item, code.Call))
 
 
 def _mentions_rank(node: code.Expression) -> bool:

@@ -1,4 +1,4 @@
-"""Short source-like text of lowered expressions, for messages."""
+"""Text of lowered expressions: as messages quote it, and the names in it."""
 
 from __future__ import annotations
 
@@ -34,6 +34,38 @@ def dotted(node: code.Expression) -> str:
     words.append(item.id)
     words.reverse()
     return ".".join(words)
+
+
+def identifiers(node: code.Expression) -> list[str]:
+    """The identifiers in an expression, in order."""
+    found: list[str] = []
+    stack: list[object] = [node]
+    while stack:
+        item = stack.pop()
+        kind = item.__class__
+        if kind is code.Name:
+            found.append(item.id)  # type: ignore[attr-defined]
+        elif kind is code.Attribute:
+            found.append(item.name)  # type: ignore[attr-defined]
+            stack.append(item.value)  # type: ignore[attr-defined]
+        elif kind is not code.Constant and isinstance(item, tuple):
+            stack.extend(item)
+    return found
+
+
+def last_word(node: code.Expression) -> str:
+    """The identifier that an expression is called by: `rank` in `self.rank`, `get_rank()`, `args["rank"]`."""
+    if isinstance(node, code.Name):
+        return node.id
+    if isinstance(node, code.Attribute):
+        return node.name
+    if isinstance(node, code.Call):
+        return last_word(node.function)
+    if isinstance(node, code.Subscript):
+        if isinstance(node.key, code.Constant) and isinstance(node.key.value, str):
+            return node.key.value
+        return last_word(node.value)
+    return ""
 
 
 def _render(node: object, depth: int) -> str:
