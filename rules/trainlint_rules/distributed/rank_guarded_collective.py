@@ -12,19 +12,8 @@ from trainlint.semantics.vocabulary import Confidence, GuardKind
 SIDES = (GuardKind.RANK, GuardKind.OTHER_RANKS)
 LIGHTNING_LOGS = ("pytorch_lightning.LightningModule.log", "pytorch_lightning.LightningModule.log_dict")
 
-RANK_OF_A_PART = re.compile(
-    r"(\b|_)(node|dp|tp|pp|mp|cp|ep|sp|data|tensor|pipe|pipeline|model|expert|context|sequence|stage|group|shard)_?\w*rank"
-    r"|get_rank\(.*group",
-    re.IGNORECASE,
-)
-"""A rank among some of the processes, such as those that share a model: it may be 0 on all of them."""
-TURN = re.compile(r"[\w)\]]\s*[!=]=\s*[a-z_]", re.IGNORECASE)
-"""A rank held against a variable, `rank == turn`: in a loop over all ranks, each of them passes once."""
 FEATURE = re.compile(r"fsdp|deepspeed|zero_?[123]\b", re.IGNORECASE)
 """A way to train that a program has among others: code under its test belongs to some of its runs only."""
-SWITCH = re.compile(r"_only$")
-"""A switch, `rank_zero_only`, that says which rank shall do something, not which rank this is."""
-LITERAL_FIRST = re.compile(r"\b-?\d+\s*[!=]=")
 
 
 class RankGuardedCollective(Rule):
@@ -508,18 +497,13 @@ def _rank_guard(context: Context) -> Guard | None:
     guards = [guard for guard in context.guards if guard.kind in SIDES]
     if len({guard.kind for guard in guards}) != 1 or context.under(GuardKind.NOT_DISTRIBUTED):
         return None
-    return next((guard for guard in guards if _tells_ranks_apart(guard.text)), None)
-
-
-def _tells_ranks_apart(condition: str) -> bool:
-    turn = TURN.search(condition) is not None and LITERAL_FIRST.search(condition) is None
-    return not turn and RANK_OF_A_PART.search(condition) is None and SWITCH.search(condition) is None
+    return next((guard for guard in guards if guard.asked.ranks_of_all), None)
 
 
 def _may_be_off(context: Context, rank_guard: Guard) -> bool:
     """Whether a switch stands inside the condition on the rank, which may be off wherever one side alone gets there."""
     inside = context.guards[context.guards.index(rank_guard) + 1 :]
-    return any(guard.kind is GuardKind.FLAG or FEATURE.search(guard.text) for guard in inside)
+    return any(guard.kind is GuardKind.FLAG or guard.asked.mentions(FEATURE) for guard in inside)
 
 
 def _sides(context: Context) -> tuple[GuardKind, ...]:

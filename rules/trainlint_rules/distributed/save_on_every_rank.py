@@ -22,10 +22,7 @@ ONE_WRITES = (
 )
 """Guards under which one rank writes, or under which no regular distributed run gets there."""
 
-SETTING = re.compile(
-    r"^(?:not )?\(?(?:args|opt|opts|cfg|config|conf|hparams|params|flags|self\.args|self\.config)\.", re.I
-)
-BEST = re.compile(r"(?:^|_|\b)best(?:_|\b|$)", re.I)
+BEST = re.compile(r"(?:_|\b)best(?:_|\b)", re.I)
 SHOULD = re.compile(r"should_|is_\w*(?:saver|writer|logger)", re.I)
 """How conditions are called that may ask for the rank, though they do not say so."""
 
@@ -514,8 +511,8 @@ def _ranks_are_alike(context: Context) -> bool:
 
 def _leaves_all_ranks(guard: Guard) -> bool:
     """Whether a condition surely is the same on all ranks, or at least does not choose one of them."""
-    if guard.kind in ONE_WRITES or SHOULD.search(guard.text):
+    if guard.kind in ONE_WRITES or guard.asked.mentions(SHOULD):
         return False
     if guard.kind is GuardKind.FLAG:
-        return SETTING.search(guard.text) is not None or BEST.search(guard.text) is not None
+        return guard.asked.settings or guard.asked.mentions(BEST)
     return True

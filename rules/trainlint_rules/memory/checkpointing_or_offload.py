@@ -424,7 +424,7 @@ class CheckpointingOrOffload(Rule):
 
 def _is_asked_for(call: Occurrence) -> bool:
     """Whether it depends on what whoever starts the job asks for."""
-    return call.context.on_request or any(NAMES_IT.search(guard.text) for guard in call.context.guards)
+    return call.context.on_request or any(guard.asked.mentions(NAMES_IT) for guard in call.context.guards)
 
 
 def _told_by(devices: Sequence[Value]) -> str:

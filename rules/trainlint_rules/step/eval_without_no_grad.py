@@ -697,4 +697,6 @@ def _per_batch(forward: EvaluationForward) -> bool:
 def _left_out_of_training(context: Context) -> bool:
     """Whether it is part of a training step that `if not self.training` leaves out: what holds for gradients where it
     does run is decided by who evaluates."""
-    return any(guard.kind is GuardKind.EVALUATION and guard.in_step and guard.asks_module for guard in context.guards)
+    return any(
+        guard.kind is GuardKind.EVALUATION and guard.in_step and guard.asked.module_mode for guard in context.guards
+    )

@@ -16,7 +16,7 @@ from trainlint.semantics.vocabulary import Confidence, Known
 NUMBERS = frozenset({"number", "rank", "world-size"})
 """Kinds of host values that are one number."""
 
-SEARCH_FOR_NAN = re.compile(r"\bis_?(nan|inf|finite)\b")
+SEARCH_FOR_NAN = re.compile(r"^is_?(nan|inf|finite)$")
 """In the text of a condition: what stands under it is there for a step that went wrong."""
 
 
@@ -502,7 +502,7 @@ def _compiled(context: Context) -> bool:
 
 def _for_wrong_values(context: Context) -> bool:
     """Whether a step gets there only with values that are no numbers."""
-    return any(guard.in_step and SEARCH_FOR_NAN.search(guard.text) for guard in context.guards)
+    return any(guard.in_step and guard.asked.mentions(SEARCH_FOR_NAN) for guard in context.guards)
 
 
 def _advice(upload: Upload) -> str:

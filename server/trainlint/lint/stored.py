@@ -42,7 +42,7 @@ _ENUMS: dict[str, type[Enum]] = {
     for enum in (Applicability, Severity, Confidence, Framework, Frequency, GradMode, GuardKind, Known, Region, Tag)
 }
 _SHARED = (Entry, Context)
-_NOT_STORED = frozenset({"subject", "verdict", "from_run"})
+_NOT_STORED = frozenset({"subject", "verdict", "from_run", "asked"})
 _FIELDS: dict[str, tuple[str, ...]] = {
     name: tuple(field.name for field in fields(record) if field.name not in _NOT_STORED)
     for name, record in _RECORDS.items()

@@ -48,15 +48,34 @@ class Site:
 
 
 @immutable
+class Asked:
+    """What a condition asks about, whatever it stands for."""
+
+    words: frozenset[str] = frozenset()
+    """The identifiers in it, and the texts that it holds them against."""
+    module_mode: bool = False
+    """Whether it asks a module for the mode that `train()` and `eval()` put it into: `if not self.training:`."""
+    settings: bool = False
+    """Whether it begins with a setting of the job, `args.save`, which is the same on all ranks."""
+    ranks_of_all: bool = False
+    """Of a condition on the rank: whether it surely holds on some processes of the job and not on others."""
+
+    def mentions(self, pattern: re.Pattern[str]) -> bool:
+        """Whether one of the words in it matches."""
+        return any(pattern.search(word) for word in self.words)
+
+
+@immutable
 class Guard:
     """A condition that code stands under, in its own function or in a caller."""
 
     kind: GuardKind
     text: str
+    """As messages quote it, cut short."""
     in_step: bool = False
     """Whether it stands inside the step loop, or that of an evaluation: it decides per step rather than once."""
-    asks_module: bool = False
-    """Whether it asks a module for the mode that `train()` and `eval()` put it into: `if not self.training:`."""
+    asked: Asked = Asked()
+    """What it asks about. A guard that comes from the cache has forgotten that."""
 
 
 @dataclass(eq=False, slots=True)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from trainlint.semantics import code
-from trainlint.semantics.context import Context, Guard
+from trainlint.semantics.context import Asked, Context, Guard
 from trainlint.semantics.node_facts import NodeFacts
 from trainlint.semantics.project import Entry
 from trainlint.semantics.state import LoopRun, Role, Standing, Where
@@ -35,7 +34,7 @@ def context_of(where: Where, entry: Entry, nodes: NodeFacts) -> Context:
                 guard.kind,
                 guard.test if isinstance(guard.test, str) else nodes.text(guard.test),
                 in_step=(inside is not None and guard.depth > inside) or _from_root(where),
-                asks_module=_asks_module(guard),
+                asked=Asked() if isinstance(guard.test, str) else nodes.asked_by(guard.test),
             )
             # of samples, `for_each_item` tells what is ahead of the items
             for guard in (where.among_items() if where.root.role in (Role.SAMPLE, Role.COLLATE) else where.guards)
@@ -55,12 +54,6 @@ def context_of(where: Where, entry: Entry, nodes: NodeFacts) -> Context:
 def _index(where: Where, loop: LoopRun | None) -> int | None:
     """Index of a loop among the open ones."""
     return next((index for index, one in enumerate(where.loops) if one is loop), None)
-
-
-def _asks_module(guard: Standing) -> bool:
-    if guard.kind not in (GuardKind.EVALUATION, GuardKind.TRAINING) or isinstance(guard.test, str):
-        return False
-    return any(isinstance(item, code.Attribute) and item.name == "training" for item in code.walk(guard.test))
 
 
 def _from_root(where: Where) -> bool:

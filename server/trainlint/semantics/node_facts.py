@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from trainlint.semantics import code, host_operands, library
+from trainlint.semantics import asked, code, host_operands, library
+from trainlint.semantics.context import Asked
 from trainlint.semantics.flows import flows, resets
 from trainlint.semantics.text import called_name, describe, dotted
 
@@ -44,6 +45,10 @@ class NodeFacts:
     def text(self, node: Any) -> str:
         """The expression as a person would write it on one line, cut short."""
         return self._once(describe, node)
+
+    def asked_by(self, test: Any) -> Asked:
+        """What a condition asks about."""
+        return self._once(asked.asked_by, test)
 
     def flows(self, body: code.Block) -> tuple[frozenset[str], frozenset[str]]:
         """Dotted names in a function's body that a backward pass starts from, or that flow into such; then the dotted
