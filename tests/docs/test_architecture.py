@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -103,3 +104,20 @@ def test_modules_of_tests_have_names_of_their_own() -> None:
     # pytest takes the second one of a name for the first, and only a run of all folders shows it.
     names = Counter(path.name for path in (REPOSITORY / "tests").rglob("test_*.py"))
     assert [name for name, count in names.items() if count > 1] == []
+
+
+PAGE = (REPOSITORY / "docs" / "architecture.md").read_text(encoding="utf-8")
+NAMED = set(re.findall(r"`([\w/]+\.py)`", PAGE))
+"""The modules that the page names, with or without their folder."""
+
+
+def test_the_page_names_every_module_of_the_model() -> None:
+    modules = {path.name for path in (SERVER / "semantics").glob("*.py")} - {"__init__.py"}
+    assert sorted(modules - {name.rpartition("/")[2] for name in NAMED}) == []
+
+
+def test_the_page_names_no_module_that_does_not_exist() -> None:
+    paths = [
+        f"/{path.relative_to(REPOSITORY).as_posix()}" for folder in (SERVER, PACK) for path in folder.rglob("*.py")
+    ]
+    assert sorted(name for name in NAMED if not any(path.endswith(f"/{name}") for path in paths)) == []
