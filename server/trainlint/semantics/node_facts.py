@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from trainlint.semantics import asked, code, host_operands, library
 from trainlint.semantics.context import Asked
 from trainlint.semantics.flows import flows, resets
+from trainlint.semantics.name_paths import Paths, paths
 from trainlint.semantics.text import called_name, describe, dotted
 
 _T = TypeVar("_T")
@@ -58,6 +59,10 @@ class NodeFacts:
     def on_host(self, body: code.Block) -> frozenset[str]:
         """Names that a function's body combines with tensors that it makes on the host, and never binds."""
         return self._once(host_operands.on_host, body)
+
+    def paths(self, block: code.Block) -> Paths:
+        """How values get from name to name in a block, and where backward passes start."""
+        return self._once(paths, block)
 
     def resets(self, body: code.Block) -> frozenset[str]:
         """Names that a loop of a function's body both adds to and sets back to a constant."""

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from trainlint.semantics import (
+    backward_passes,
     classes,
     code,
     expressions,
@@ -107,7 +108,7 @@ def note_kept_graph(
         text=node,
         value_site=frame.site(added.at),
         target=path,
-        backpropagated=path in frame.backpropagated,
+        backpropagated=path in frame.backpropagated or backward_passes.may_start(frame, path),
         function=_function_of(frame),
         outlives=_outlived_loops(frame, target, path),
         bounded=path in frame.run.reset_sums(frame),
