@@ -10,7 +10,8 @@ from trainlint.semantics.values import Test, Value
 
 def classify(frame: Frame, test: code.Expression) -> Test:
     """What a condition is by its own words, and by the values of the names in it."""
-    return guards.classify(test, lambda item: expressions.evaluate_quietly(frame, item), frame.run.rank_names)
+    run = frame.run
+    return guards.classify(test, lambda item: expressions.evaluate_quietly(frame, item), run.nodes, run.rank_names)
 
 
 def classify_in_call(frame: Frame, test: code.Expression) -> Test:

@@ -84,7 +84,7 @@ def _classify_if(frame: Frame, node: code.If, value: Value, closed: Test) -> Tes
     test = classification.classify_evaluated(frame, node.test, value)
     remembers = _remembers(frame, node)
     positive = (GuardKind.FIRST,) if remembers else test.positive or _told_by_branch(frame, node, value)
-    test = Test(positive, test.negative).also(accidents.classify(node.test))
+    test = Test(positive, test.negative).also(frame.run.nodes.once(accidents.classify, node.test))
     test = Test(_settled_by_updates(node, test.positive), test.negative).also(closed)
     pauses = GuardKind.INTERVAL in test.positive and _pauses(node)
     return test.also(Test((GuardKind.PAUSE,))) if pauses else test
@@ -99,7 +99,9 @@ def _told_by_branch(frame: Frame, node: code.If, value: Value) -> tuple[GuardKin
     kinds = _undecided(frame, node.test)
     if kinds:
         return kinds
-    gives_up = _skips_turn(node.body) or (_gives_up(node.body) and _asks_tensor(frame, node.test, value))
+    gives_up = frame.run.nodes.once(_skips_turn, node.body) or (
+        _gives_up(node.body) and _asks_tensor(frame, node.test, value)
+    )
     return (GuardKind.DATA,) if gives_up else ()
 
 
@@ -150,8 +152,9 @@ def _looked_up(frame: Frame, test: code.Expression) -> tuple[code.Expression, co
     if isinstance(test, code.Boolean) and test.op == "or":
         # `made is None or made.device != device`: the rest asks what was found whether it still serves
         first, *others = test.values
-        kept = _paths(first) - {"self"}
-        still = all(isinstance(other, code.Compare) and not kept.isdisjoint(_paths(other)) for other in others)
+        once = frame.run.nodes.once
+        kept = once(_paths, first) - {"self"}
+        still = all(isinstance(other, code.Compare) and not kept.isdisjoint(once(_paths, other)) for other in others)
         return _looked_up(frame, first) if still else None
     if isinstance(test, code.Unary) and test.op == "not":
         asked = test.operand
@@ -419,13 +422,14 @@ def guard_function(frame: Frame, function: Function) -> Value:
             return Test((GuardKind.RANK,), text=define.name)
         body = frame.run.body(function.module, define.body)
         returns = [item for item in body if isinstance(item, code.Return)]
-        if len(define.parameters) > 2 and _may_return_otherwise(body):
+        if len(define.parameters) > 2 and frame.run.nodes.once(_may_return_otherwise, body):
             return UNKNOWN
         if len(body) <= 4 and len(returns) == 1 and returns[0].value is not None:
             home = Frame(frame.run, function.module, frame.where, function.row, function.qualname, {}, function.closure)
             test = guards.classify(
                 returns[0].value,
                 lambda node: expressions.evaluate_quietly(home, node) if isinstance(node, code.Name) else UNKNOWN,
+                frame.run.nodes,
                 frame.run.rank_names,
             )
             if test.has_kinds:

@@ -24,22 +24,22 @@ def tells_interval(frame: Frame, test: code.Expression) -> bool:
     return (
         clears
         and len(found) == len(bound)
-        and not _is_bound_otherwise(block, name)
+        and name not in frame.run.nodes.once(_bound_otherwise, block)
         and all(under is not None and _is_interval(frame, under) for value, under in found if not _is_cleared(value))
     )
 
 
-def _is_bound_otherwise(block: code.Block, name: str) -> bool:
-    """Whether anything but plain assignments binds a variable, such as a loop or a context manager."""
+def _bound_otherwise(block: code.Block) -> frozenset[str]:
+    """The variables that anything but plain assignments binds, such as a loop or a context manager."""
+    found: set[str] = set()
     for item in code.walk(block):
         targets: tuple[code.Expression | None, ...] = ()
         if isinstance(item, code.Augment | code.For | code.Clause | code.WithItem):
             targets = (item.target,)
         elif isinstance(item, code.Assign):
             targets = tuple([target for target in item.targets if not isinstance(target, code.Name)])
-        if any(isinstance(one, code.Name) and one.id == name for target in targets for one in code.walk(target)):
-            return True
-    return False
+        found.update(one.id for target in targets for one in code.walk(target) if isinstance(one, code.Name))
+    return frozenset(found)
 
 
 def _asked(test: code.Expression) -> str:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from trainlint.semantics import accumulation, code, naming
 from trainlint.semantics.text import dotted, identifiers, last_word
-from trainlint.semantics.values import Const, DeviceValue, Host, Option, Test, Value
+from trainlint.semantics.values import UNKNOWN, Const, DeviceValue, Host, Option, Test, Value
 from trainlint.semantics.vocabulary import GuardKind
+
+if TYPE_CHECKING:
+    from trainlint.semantics.node_facts import NodeFacts
 
 Kinds: TypeAlias = tuple[GuardKind, ...]
 Evaluate: TypeAlias = Callable[[code.Expression], Value]
@@ -24,28 +27,31 @@ _THINS_OUT = Test((GuardKind.INTERVAL,))
 _ONE_TURN = Test((GuardKind.FIRST,))
 
 
-def classify(test: code.Expression, evaluate: Evaluate, rank_names: frozenset[str] = frozenset()) -> Test:
+def classify(
+    test: code.Expression, evaluate: Evaluate, nodes: NodeFacts, rank_names: frozenset[str] = frozenset()
+) -> Test:
     """Return the kinds of guard that `test` is, by its own words.
 
-    `evaluate` gives the value of an expression where a name alone does not tell.
+    `evaluate` gives the value of an expression where a name alone does not tell; `nodes` remembers what names tell.
     """
     if isinstance(test, code.Boolean):
-        return _boolean(test, evaluate, rank_names)
+        return _boolean(test, evaluate, nodes, rank_names)
     if isinstance(test, code.Unary) and test.op == "not":
-        return classify(test.operand, evaluate, rank_names).negated
+        return classify(test.operand, evaluate, nodes, rank_names).negated
     if isinstance(test, code.Compare):
-        return _compare(test, evaluate)
+        alone = nodes.once(_compare_alone, test)
+        return _compare(test, evaluate) if alone is None else alone
     if isinstance(test, code.Binary) and test.op == "%":
         return Test((), _modulo(test))
     if isinstance(test, code.Walrus):
-        return classify(test.value, evaluate, rank_names)
+        return classify(test.value, evaluate, nodes, rank_names)
     if isinstance(test, code.Name | code.Attribute | code.Call | code.Subscript):
         return _named(test, evaluate, rank_names)
     return _NOTHING
 
 
-def _boolean(test: code.Boolean, evaluate: Evaluate, rank_names: frozenset[str]) -> Test:
-    parts = [classify(value, evaluate, rank_names) for value in test.values]
+def _boolean(test: code.Boolean, evaluate: Evaluate, nodes: NodeFacts, rank_names: frozenset[str]) -> Test:
+    parts = [classify(value, evaluate, nodes, rank_names) for value in test.values]
     if test.op == "and":
         negative = _common([part.negative for part in parts]) or _without_device(test, parts)
         return Test(_union([part.positive for part in parts]), negative)
@@ -61,6 +67,8 @@ def _boolean(test: code.Boolean, evaluate: Evaluate, rank_names: frozenset[str])
 def _without_device(test: code.Boolean, parts: list[Test]) -> Kinds:
     """What the other branch of `device is not None and device.type == "cuda"` is: the first part only makes sure that
     the second can be asked."""
+    if not any(GuardKind.NOT_DEVICE in part.negative for part in parts):
+        return ()
     asked = [
         part.negative for value, part in zip(test.values, parts, strict=True) if not _asks_whether_there(value, test)
     ]
@@ -107,6 +115,18 @@ def _modulo(test: code.Binary) -> Kinds:
     if isinstance(test.right, code.Constant) and test.right.value == 1:
         return ()
     return (GuardKind.INTERVAL,)
+
+
+def _compare_alone(test: code.Compare) -> Test | None:
+    """What a comparison is by the words in it; None where a value has to be known."""
+    asked: list[code.Expression] = []
+
+    def note(node: code.Expression) -> Value:
+        asked.append(node)
+        return UNKNOWN
+
+    kinds = _compare(test, note)
+    return None if asked else kinds
 
 
 def _compare(test: code.Compare, evaluate: Evaluate) -> Test:

@@ -67,7 +67,7 @@ def _run_turns(frame: Frame, node: code.For, iterated: Value) -> None:
         depth = len(frame.where.loops)
         functions.run_generated(frame, generated, consume)
     else:
-        item = STRING if _goes_over_keys(node) else iteration.item_of(frame, iterated)
+        item = STRING if frame.run.nodes.once(_goes_over_keys, node) else iteration.item_of(frame, iterated)
         _loop(frame, node, site, iterated, item)
 
 
@@ -87,12 +87,13 @@ def _goes_over_keys(node: code.For) -> bool:
 def _loop(frame: Frame, node: code.For, site: Site, iterated: Value, item: Value) -> None:
     repeats = _is_handful(node.iterable) and any(loop.over_data for loop in frame.where.loops)
     loop = _open(frame, site, iterated, repeats or _is_small(node.iterable, iterated), _counter_of(node))
-    loop.listed = loop.listed or _is_listed(node.iterable)
-    loop.starts_anew = _starts_anew(node.target)
+    nodes = frame.run.nodes
+    loop.listed = loop.listed or nodes.once(_is_listed, node.iterable)
+    loop.starts_anew = nodes.once(_starts_anew, node.target)
     loop.turns = _turns_of(frame, node.iterable)
-    if _ends_at_once(node.body):
+    if nodes.once(_ends_at_once, node.body):
         loop.small, loop.over_data, loop.in_evaluation = True, False, False
-    loop.ends_early = loop.ends_early or "islice" in identifiers(node.iterable)
+    loop.ends_early = loop.ends_early or nodes.once(_takes_a_slice, node.iterable)
     loader = iteration.loader_in(iterated)
     if loader is not None or isinstance(iterated, Unknown | Reference):
         # whatever makes the items may wait for the device
@@ -112,6 +113,10 @@ def _loop(frame: Frame, node: code.For, site: Site, iterated: Value, item: Value
         frame.loop_bodies.pop()
     if len(run.works) > works and run.waits == waits:
         elements.note_loop(frame, node, iterated, loop, before, run.works[works:])
+
+
+def _takes_a_slice(node: code.Expression) -> bool:
+    return "islice" in identifiers(node)
 
 
 def _ends_at_once(body: code.Block) -> bool:

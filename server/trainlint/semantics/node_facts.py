@@ -24,28 +24,28 @@ class NodeFacts:
 
     def assigned(self, block: code.Block) -> frozenset[str]:
         """The dotted names that a block assigns, anywhere in it."""
-        return self._once(_assigned, block)
+        return self.once(_assigned, block)
 
     def bindings(self, block: code.Block | code.For | code.While) -> dict[str, tuple[code.Expression | None, ...]]:
         """The dotted names that a block or a loop binds or changes, each with the expressions that it is bound to; None
         among them for what a loop, a context manager, an item or a call does to it."""
-        return self._once(_bindings, block)
+        return self.once(_bindings, block)
 
     def named_calls(self, block: code.Block) -> tuple[code.Call, ...]:
         """The calls in a block whose callee is written as a name or an attribute."""
-        return self._once(_named_calls, block)
+        return self.once(_named_calls, block)
 
     def holds_loop(self, block: code.Block) -> bool:
         """Whether there is a loop anywhere in a block."""
-        return self._once(_holds_loop, block)
+        return self.once(_holds_loop, block)
 
     def tensors(self, body: code.Block) -> frozenset[str]:
         """The dotted names in a function's body of which it asks something that only a tensor has."""
-        return self._once(_tensors, body)
+        return self.once(_tensors, body)
 
     def text(self, node: Any) -> str:
         """The expression as a person would write it on one line, cut short."""
-        return self._once(describe, node)
+        return self.once(describe, node)
 
     def asked_by(self, test: Any) -> Asked:
         """What a condition asks about."""
@@ -54,11 +54,11 @@ class NodeFacts:
     def flows(self, body: code.Block) -> tuple[frozenset[str], frozenset[str]]:
         """Dotted names in a function's body that a backward pass starts from, or that flow into such; then the dotted
         attributes that it assigns outright."""
-        return self._once(flows, body)
+        return self.once(flows, body)
 
     def on_host(self, body: code.Block) -> frozenset[str]:
         """Names that a function's body combines with tensors that it makes on the host, and never binds."""
-        return self._once(host_operands.on_host, body)
+        return self.once(host_operands.on_host, body)
 
     def paths(self, block: code.Block) -> Paths:
         """How values get from name to name in a block, and where backward passes start."""
@@ -66,9 +66,10 @@ class NodeFacts:
 
     def resets(self, body: code.Block) -> frozenset[str]:
         """Names that a loop of a function's body both adds to and sets back to a constant."""
-        return self._once(resets, body)
+        return self.once(resets, body)
 
-    def _once(self, question: Callable[[Any], _T], node: object) -> _T:
+    def once(self, question: Callable[[Any], _T], node: object) -> _T:
+        """The answer to a question that a node decides alone, asked no more than once."""
         key = (question, id(node))
         known = self._known.get(key)
         if known is None:
