@@ -6,8 +6,12 @@ from pathlib import Path
 
 from tests.counted_calls import calls_of
 
+from trainlint.semantics import code, guards
 from trainlint.semantics.extract import extract
 from trainlint.semantics.link import Linker, LinkOptions
+from trainlint.semantics.node_facts import NodeFacts
+from trainlint.semantics.values import UNKNOWN
+from trainlint.semantics.vocabulary import GuardKind
 
 
 def layers_of_star_imports(count: int) -> dict[str, str]:
@@ -67,3 +71,48 @@ def test_what_a_model_names_is_met_once() -> None:
 
     cost(2)
     assert cost(40) < 3 * cost(20)
+
+
+def test_files_that_import_each_other_are_gone_through_once() -> None:
+    def cost(count: int) -> int:
+        facts = {Path("/project", name): extract(text) for name, text in models_that_each_define(count).items()}
+        linker = Linker(facts, LinkOptions())
+        return calls_of(lambda: [linker.closure(path) for path in facts])
+
+    cost(2)
+    assert cost(40) < 3 * cost(20)
+
+
+def test_files_that_import_each_other_share_what_they_import_and_no_others_do() -> None:
+    files = {
+        "first.py": "import second\n",
+        "second.py": "import third\nimport other\n",
+        "third.py": "import first\n",
+        "other.py": "import last\n",
+        "last.py": "",
+        "train.py": "import third\n",
+    }
+    paths = {name: Path("/project", name) for name in files}
+    facts = {paths[name]: extract(text) for name, text in files.items()}
+    circle = {paths[name] for name in ("first.py", "second.py", "third.py", "other.py", "last.py")}
+    for start in files:
+        linker = Linker(facts, LinkOptions())
+        linker.closure(paths[start])
+        assert linker.closure(paths["first.py"]) == circle
+        assert linker.closure(paths["second.py"]) is linker.closure(paths["first.py"])
+        assert linker.closure(paths["third.py"]) is linker.closure(paths["first.py"])
+        assert linker.closure(paths["other.py"]) == {paths["other.py"], paths["last.py"]}
+        assert linker.closure(paths["train.py"]) == circle | {paths["train.py"]}
+
+
+def test_what_the_words_of_a_comparison_say_is_found_once() -> None:
+    statement = extract("if step - last_logged_step >= interval:\n    pass\n").unit(0)
+    assert isinstance(statement, code.If)
+    nodes = NodeFacts()
+
+    def classify() -> None:
+        kinds = guards.classify(statement.test, lambda node: UNKNOWN, nodes)
+        assert kinds == ((GuardKind.INTERVAL,), ())
+
+    first, again = calls_of(classify), calls_of(classify)
+    assert 3 * again < first

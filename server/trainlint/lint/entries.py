@@ -152,6 +152,7 @@ class EntryPoints:
         self._names = {files.relative(path): path for path in component.facts}
         self._order = {path: position for position, path in enumerate(component.facts)}
         self._digests: dict[Path, bytes] = {}
+        self._closure_digests: dict[tuple[frozenset[Path], bool], bytes] = {}
         self._walk_keys = {entry: self._walk_key(entry) for entry in self.linker.entries}
         self._changes = Changes(self.linker)
         self._earlier = Earlier(files, self._base, self._names, self._changes)
@@ -295,8 +296,17 @@ class EntryPoints:
     def _digest(self, entry: Path, earlier: Mapping[Path, bytes] | None = None) -> bytes:
         """That of all that an entry point imports."""
         name = self.files.relative(entry).encode("utf-8", "surrogateescape")
-        closure = sorted(self.linker.closure(entry), key=self._order.__getitem__)
-        return self.files.digest_of(closure, self._base, name, earlier=earlier)
+        imported = self._closure_digest(self.linker.closure(entry), earlier)
+        return blake2b(imported + name, digest_size=_DIGEST_BYTES).digest()
+
+    def _closure_digest(self, closure: frozenset[Path], earlier: Mapping[Path, bytes] | None) -> bytes:
+        """That of the files that one file or several import."""
+        key = closure, earlier is not None
+        known = self._closure_digests.get(key)
+        if known is None:
+            paths = sorted(closure, key=self._order.__getitem__)
+            known = self._closure_digests[key] = self.files.digest_of(paths, self._base, earlier=earlier)
+        return known
 
     def _uncalled_key(
         self, path: Path, owner: Entry, called: frozenset[FunctionKey], *, earlier: bool = False

@@ -227,7 +227,7 @@ class Linker:
         self._units_of: dict[Path, Units] = {}
         self.imports = {path: self._imports_of(path) for path in files}
         self._closures: dict[Path, frozenset[Path]] = {}
-        self._mentions: dict[Path, frozenset[str]] = {}
+        self._mentions: dict[frozenset[Path], frozenset[str]] = {}
         self.interest = Interest(files, self.closure)
         self.owned: dict[Path, list[Path]] = {}
         """For each entry point, the files whose functions it stands for if nothing calls them."""
@@ -244,21 +244,32 @@ class Linker:
         """The files that a file imports, directly or not, itself included."""
         known = self._closures.get(path)
         if known is None:
-            found = {path}
-            waiting = [path]
-            while waiting:
-                for imported in self.imports[waiting.pop()] - found:
+            known = self._closures[path] = self._find_closure(path)
+        return known
+
+    def _find_closure(self, path: Path) -> frozenset[Path]:
+        """Files that import each other have the same closure, and so one set: where all files of a package do, sets of
+        their own would take time and memory by the square of their number."""
+        found = {path}
+        waiting = [path]
+        while waiting:
+            for imported in self.imports[waiting.pop()] - found:
+                known = self._closures.get(imported)
+                if known is None:
                     found.add(imported)
                     waiting.append(imported)
-            known = self._closures[path] = frozenset(found)
-        return known
+                elif path in known:
+                    return known
+                elif imported not in found:
+                    found |= known
+        return frozenset(found)
 
     def mentions(self, path: Path) -> frozenset[str]:
         """The names among `extract.WATCHED` that the import closure of a file mentions."""
-        known = self._mentions.get(path)
+        closure = self.closure(path)
+        known = self._mentions.get(closure)
         if known is None:
-            found = frozenset().union(*(self.files[one].all_mentions for one in self.closure(path)))
-            known = self._mentions[path] = found
+            known = self._mentions[closure] = frozenset().union(*(self.files[one].all_mentions for one in closure))
         return known
 
     def walk(self, path: Path) -> Walk:
