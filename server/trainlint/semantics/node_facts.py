@@ -49,7 +49,7 @@ class NodeFacts:
 
     def asked_by(self, test: Any) -> Asked:
         """What a condition asks about."""
-        return self._once(asked.asked_by, test)
+        return self.once(asked.asked_by, test)
 
     def flows(self, body: code.Block) -> tuple[frozenset[str], frozenset[str]]:
         """Dotted names in a function's body that a backward pass starts from, or that flow into such; then the dotted
