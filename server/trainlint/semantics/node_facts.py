@@ -62,7 +62,7 @@ class NodeFacts:
 
     def paths(self, block: code.Block) -> Paths:
         """How values get from name to name in a block, and where backward passes start."""
-        return self._once(paths, block)
+        return self.once(paths, block)
 
     def resets(self, body: code.Block) -> frozenset[str]:
         """Names that a loop of a function's body both adds to and sets back to a constant."""
