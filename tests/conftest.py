@@ -28,9 +28,12 @@ LONG = (
 settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.load_profile("repeatable")
 
-# A shell that starts a test run in the background has it ignore interrupts, and so would all programs that it starts.
+# A shell that starts a test run in the background has it ignore interrupts, and nohup the end of the terminal; so would
+# all programs that it starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_configure(config: pytest.Config) -> None:
