@@ -8,7 +8,7 @@ from trainlint.lint.analyze import analyze
 from trainlint.lint.questions import Reason, listen, looked_for, reasons, records_at, telling
 from trainlint.lint.registry import load_registry
 from trainlint.lint.rule import FileRule, Rule, RuleOptions, RuntimeRule
-from trainlint.report.model_words import GUARDS, KINDS, PLACES, fact_of, has_words
+from trainlint.report.model_words import FACTS, GUARDS, KINDS, PLACES, fact_of
 from trainlint.semantics.project import RECORD_LISTS, Context, Project, Report, SyncPoint
 from trainlint.semantics.vocabulary import GuardKind, Place
 
@@ -38,7 +38,7 @@ def test_a_rule_comes_to_the_same_while_it_is_listened_to(rule: type[Rule]) -> N
         assert found(instance(rule), project) == before
         heard += len(asked)
         for question in (question for one in asked for question in telling(one.questions)):
-            assert has_words(question), (question.of, question.name)
+            assert f"{question.of.__name__}.{question.name}" in FACTS
             assert "{}" not in fact_of(question) and "{answer}" not in fact_of(question)
     assert heard
 

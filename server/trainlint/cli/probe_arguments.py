@@ -44,10 +44,6 @@ class ProbeArguments:
     quiet: bool
     colour: str
 
-    @property
-    def runs_job(self) -> bool:
-        return self.pid is None and not self.traces and self.from_recording is None
-
 
 def parse(words: Sequence[str]) -> ProbeArguments:
     """Parse the words after the verb.

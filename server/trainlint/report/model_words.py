@@ -77,7 +77,7 @@ PLACES = {Place.DEVICE: "on the GPU", Place.HOST: "on the CPU", Place.UNKNOWN: "
 
 _GRAD = {GradMode.ENABLED: "it does", GradMode.DISABLED: "it does not", GradMode.UNKNOWN: "not known"}
 
-_FACTS: dict[str, str | tuple[str, str]] = {
+FACTS: dict[str, str | tuple[str, str]] = {
     "Context.hot": ("it runs at every training step", "it does not run at every training step"),
     "Context.frequency": "it runs {answer}",
     "Context.region": "it is part of {answer}",
@@ -422,13 +422,15 @@ _FACTS: dict[str, str | tuple[str, str]] = {
     "Tensor.single": ("it is one tensor", "it may be several tensors"),
     "Tensor.remade": ("the host has copied the batch since", "the host has not copied the batch since"),
 }
+"""What a rule asked, by class and name, in words: the answer in the middle of a sentence, or one sentence for yes and
+one for no."""
 """What a rule is told, as part of a sentence about the record: by class and attribute, what holds where the answer is
 yes and where it is no; or with `{answer}` in the place of any other. `{}` is what the rule asks for."""
 
 
 def fact_of(question: Question) -> str:
     """What a rule was told, as part of a sentence about the record that it asked about."""
-    words = _FACTS.get(f"{question.of.__name__}.{question.name}")
+    words = FACTS.get(f"{question.of.__name__}.{question.name}")
     wanted = " or ".join(_word(one) for one in question.arguments)
     if isinstance(words, tuple):
         yes, no = (text.replace("{}", wanted) for text in words)
@@ -440,11 +442,6 @@ def fact_of(question: Question) -> str:
         return f"it is not known whether {yes}"
     template = words or f"{question.name.replace('_', ' ')}: {{answer}}"
     return template.replace("{}", wanted).replace("{answer}", told(question.answer))
-
-
-def has_words(question: Question) -> bool:
-    """Whether what a rule asks has words of its own."""
-    return f"{question.of.__name__}.{question.name}" in _FACTS
 
 
 def _word(argument: object) -> str:

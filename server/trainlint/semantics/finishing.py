@@ -6,6 +6,7 @@ Only once all of an entry point has been walked is it known how often its code r
 from __future__ import annotations
 
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from trainlint.semantics import (
@@ -260,26 +261,7 @@ class Finisher:
             fields = {name: _on_cpu(value) for name, value in fields.items()}
         context = self._context(where)
         if make is records.kept_graph:
-            fields["backpropagated"] = fields["backpropagated"] or self._goes_on_elsewhere(fields)
-            if where.root.role is Role.FORWARD:
-                # what a forward collects in loops of its own, it collects for its result
-                return None
-            index = _whole_step(where, contexts.step_index(where))
-            if index is None and where.root.role is Role.STEP:
-                index = unchanged.FRAMEWORK_LOOP
-            if index is None and context.region is Region.EVALUATION:
-                loops = where.loops
-                loss = fields["is_loss"]
-                index = next(
-                    (
-                        i
-                        for i in range(len(loops) - 1, -1, -1)
-                        # a loop that is not over data may as well go over the layers of one forward
-                        if loops[i].over_data or (loops[i].in_evaluation and loss)
-                    ),
-                    None,
-                )
-            return make(context=context, step_index=index, **fields)
+            return self._make_kept_graph(fields, where, context)
         if make is records.transfer:
             index = contexts.step_index(where)
             if index is None and where.root.role in (Role.STEP, Role.FORWARD):
@@ -289,21 +271,35 @@ class Finisher:
             return make(context=context, where=where, **fields)
         return make(context=context, **fields)
 
-    def _goes_on_elsewhere(self, fields: dict[str, Any]) -> bool:
+    def _make_kept_graph(self, fields: dict[str, Any], where: Where, context: Context) -> KeptGraph | None:
+        if where.root.role is Role.FORWARD:
+            # what a forward collects in loops of its own, it collects for its result
+            return None
+        is_loss, function = fields.pop("is_loss"), fields.pop("function")
+        elsewhere = self._goes_on_elsewhere(fields["target"], is_loss, function)
+        fields["backpropagated"] = fields["backpropagated"] or elsewhere
+        index = _whole_step(where, contexts.step_index(where))
+        if index is None and where.root.role is Role.STEP:
+            index = unchanged.FRAMEWORK_LOOP
+        if index is None and context.region is Region.EVALUATION:
+            index = _loop_of_evaluation(where, is_loss)
+        return records.kept_graph(context=context, step_index=index, **fields)
+
+    def _goes_on_elsewhere(self, target: str, is_loss: bool, kept_by: tuple[Path, int] | None) -> bool:
         """Whether a function other than the one that puts a tensor into an attribute may run a backward pass from
         there, as the update after an episode does from the log probabilities of its actions.
 
         Of what is called a loss that is assumed where the other function runs a backward pass itself.
         """
-        name = fields["target"].rpartition(".")[2]
-        if name == fields["target"]:
+        name = target.rpartition(".")[2]
+        if name == target:
             return False
         for module in self.run.modules.values():
             module.whole = True
             for index, function in enumerate(module.facts.functions):
-                if (module.path, index) == fields["function"] or function.qualname.endswith("__init__"):
+                if (module.path, index) == kept_by or function.qualname.endswith("__init__"):
                     continue
-                goes_back = not fields["is_loss"] or "backward" in function.mentions
+                goes_back = not is_loss or "backward" in function.mentions
                 if goes_back and name in module.facts.words(index):
                     return True
         return False
@@ -407,6 +403,16 @@ class Finisher:
             ends_early=loop.ends_early,
             turns=loop.turns,
         )
+
+
+def _loop_of_evaluation(where: Where, is_loss: bool) -> int | None:
+    """The innermost open loop, by index, whose turns are those of an evaluation; one that is not over data may as well
+    go over the layers of one forward, unless it adds up losses."""
+    for index in range(len(where.loops) - 1, -1, -1):
+        loop = where.loops[index]
+        if loop.over_data or (loop.in_evaluation and is_loss):
+            return index
+    return None
 
 
 def _whole_step(where: Where, index: int | None) -> int | None:

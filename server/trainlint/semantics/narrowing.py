@@ -98,6 +98,7 @@ def _of_type(frame: Frame, test: code.Call, value: Value, holds: bool) -> Value 
     if not holds:
         return _no_model(value) if asked <= _MODELS else None
     if asked <= _NUMBERS:
+        # a copy, here and below: `forget` knows it from what a branch assigns
         return replace(NUMBER)
     if asked <= {"str", "bytes"}:
         return replace(STRING)

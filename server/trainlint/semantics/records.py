@@ -74,8 +74,6 @@ def kept_graph(
     outlives: frozenset[int],
     step_index: int | None,
     bounded: bool,
-    is_loss: bool,
-    function: tuple[Path, int] | None,
     **fields: Any,
 ) -> KeptGraph | None:
     """A kept graph, if its target outlives the turn of the loop that makes the tensor."""

@@ -37,7 +37,7 @@ def dotted(node: code.Expression) -> str:
 
 
 def identifiers(node: code.Expression) -> list[str]:
-    """The identifiers in an expression, in order."""
+    """The identifiers in an expression, in no particular order."""
     found: list[str] = []
     stack: list[object] = [node]
     while stack:

@@ -72,6 +72,7 @@ class Test:
     negative: tuple[GuardKind, ...] = ()
     """What holds where it is false: the guards of the code that it keeps from running."""
     text: str = ""
+    """What code calls it, where that is known: decorators are told by it."""
 
     @property
     def negated(self) -> Test:
