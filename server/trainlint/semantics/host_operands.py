@@ -18,12 +18,16 @@ _ELEMENTWISE = frozenset({"+", "-", "*", "/", "//", "%", "**", "@"})
 def on_host(body: code.Block) -> frozenset[str]:
     """The plain names in a function's body, bound by no statement of it, that it surely combines with a tensor that it
     has just made on the host."""
+    pairs = [(one, other) for one, other in _operands(body) if _may_tell(one, other)]
+    if not pairs:
+        # most functions, whose other statements need not be looked at
+        return frozenset()
     bound: dict[str, list[code.Expression | None]] = {}
     for item in code.walk(body):
         for target, value in _bindings(item):
             bound.setdefault(target, []).append(value)
     made = {name for name, values in bound.items() if all(_is_made_on_host(value) for value in values)}
-    found = {name for one, other in _operands(body) for name in _of_host(one, other, made)}
+    found = {name for one, other in pairs for name in _of_host(one, other, made)}
     return frozenset(found - bound.keys())
 
 
@@ -52,6 +56,14 @@ def _operands(block: code.Block) -> Iterator[tuple[code.Expression, code.Express
                     break
                 if isinstance(item, code.Binary) and item.op in _ELEMENTWISE:
                     yield item.left, item.right
+
+
+def _may_tell(one: code.Expression, other: code.Expression) -> bool:
+    """Whether one side of an operation is a plain name, and the other one may be made on the host."""
+    return any(
+        isinstance(side, code.Name) and (isinstance(beside, code.Name) or _is_made_on_host(beside))
+        for side, beside in ((one, other), (other, one))
+    )
 
 
 def _of_host(one: code.Expression, other: code.Expression, made: set[str]) -> Iterator[str]:
