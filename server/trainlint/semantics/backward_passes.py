@@ -53,7 +53,7 @@ def _methods(frame: Frame, path: str) -> Iterator[code.Block]:
         for member in cls.members.values():
             if not isinstance(member, Function) or not isinstance(member.define, code.Define):
                 continue
-            if member.define.name != "__init__" and name in member.module.facts.words(member.define.body):
+            if member.define.name != "__init__" and _mentions(frame, member.module, member.define.body, name):
                 yield frame.run.body(member.module, member.define.body)
 
 
@@ -65,13 +65,19 @@ def _inner(frame: Frame, block: code.Block, path: str) -> Iterator[code.Block]:
 def _seeing(frame: Frame, module: ModuleState, indices: range | tuple[int, ...], path: str) -> Iterator[code.Block]:
     name = path.partition(".")[0]
     for index in indices:
-        if not set(path.split(".")) <= module.facts.words(index):
+        if not all(_mentions(frame, module, index, word) for word in path.split(".")):
             continue
         body = frame.run.body(module, index)
         paths = frame.run.nodes.paths(body)
         if name not in paths.bound or name in paths.shared:
             yield body
             yield from _seeing(frame, module, paths.inner, path)
+
+
+def _mentions(frame: Frame, module: ModuleState, index: int, word: str) -> bool:
+    """Whether a function's body mentions a name; what was found holds only as long as that stays so."""
+    frame.run.read.add((module.path, index))
+    return word in module.facts.words(index)
 
 
 def _sources(frame: Frame, blocks: list[code.Block], depth: int) -> frozenset[str]:
