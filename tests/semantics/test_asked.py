@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trainlint.lint.analyze import analyze
-from trainlint.semantics.context import Asked
+from trainlint.semantics.context import Asked, Interval
 
 
 def asked_by(condition: str) -> Asked:
@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 from lightning.utilities import rank_zero_only
 
-def train(args, cfg, model, optimizer, loader, rank, turn, group, limit, self):
+def train(args, cfg, model, optimizer, loader, rank, turn, group, limit, step, self):
     for batch in loader:
         loss = model(batch).mean()
         loss.backward()
@@ -90,3 +90,19 @@ def test_a_condition_on_the_rank_tells_the_processes_of_the_job_apart(condition:
 )
 def test_a_condition_may_ask_a_module_for_its_mode(condition: str, asks: bool) -> None:
     assert asked_by(condition).module_mode is asks
+
+
+@pytest.mark.parametrize(
+    ("condition", "interval"),
+    [
+        ("step % args.log_every == 0", Interval("step", False, "args.log_every")),
+        ("(self.step + 1) % limit == 0", Interval("self.step", True, "limit")),
+        ("step % 50 == 0", None),
+        ("step % limit == 1", None),
+        ("(step + 2) % limit == 0", None),
+        ("step % limit == 0 and rank == 0", None),
+    ],
+)
+def test_an_interval_is_a_counter_against_a_name(condition: str, interval: Interval | None) -> None:
+    assert asked_by(condition).interval == interval
+    assert interval is None or interval.text == condition

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from trainlint.fixes.recipe import Applicability, Fix, GuardStatement
 from trainlint.lint.rule import Occurrence
+from trainlint.semantics.context import Interval
 from trainlint.semantics.project import Project, Report
 from trainlint.semantics.vocabulary import GuardKind
 
@@ -19,24 +19,18 @@ class OwnIntervals:
     """The interval tests that a project has already: `step % args.log_every == 0`."""
 
     def __init__(self, project: Project) -> None:
-        self._tests: dict[tuple[Path, str], dict[str, None]] = {}
+        self._intervals: dict[tuple[Path, str], dict[Interval, None]] = {}
         records: tuple[Occurrence, ...] = (*project.reports, *project.syncs, *project.calls)
         for record in records:
             for guard in record.context.guards:
-                if guard.kind is GuardKind.INTERVAL and guard.in_step:
-                    self._tests.setdefault(record.site.function, {})[guard.text] = None
+                interval = guard.asked.interval
+                if guard.kind is GuardKind.INTERVAL and guard.in_step and interval is not None:
+                    self._intervals.setdefault(record.site.function, {})[interval] = None
 
     def test_for(self, report: Report) -> str:
         """A test in the same function by the same counter against a name; empty where there is none."""
-        counter = report.context.counter
-        form = re.compile(
-            rf"(?:{re.escape(counter)}|\({re.escape(counter)}(?P<first> \+ 1)\)) % (?P<interval>[A-Za-z_][\w.]*) == 0"
-        )
-        for test in self._tests.get(report.site.function, ()):
-            if counter and (found := form.fullmatch(test)):
-                counted = f"({counter} + 1)" if found["first"] else counter
-                return f"{counted} % {found['interval']} == 0"
-        return ""
+        own = self._intervals.get(report.site.function, ())
+        return next((interval.text for interval in own if interval.counter == report.context.counter), "")
 
 
 def report_at_interval(report: Report, what: str, own_test: str = "") -> Fix:

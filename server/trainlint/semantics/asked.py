@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from trainlint.semantics import code, naming
-from trainlint.semantics.context import Asked
-from trainlint.semantics.text import last_word
+from trainlint.semantics.context import Asked, Interval
+from trainlint.semantics.text import dotted, last_word
 
 _SETTINGS = re.compile(r"args|opts?|cfg|config|conf|hparams|params|flags", re.IGNORECASE)
 """How the settings of a job are called."""
@@ -27,6 +27,7 @@ def asked_by(test: code.Expression) -> Asked:
         module_mode=any(isinstance(item, code.Attribute) and item.name == "training" for item in code.walk(test)),
         settings=_begins_with_setting(test),
         ranks_of_all=_tells_all_ranks_apart(test, words),
+        interval=_interval(test),
     )
 
 
@@ -119,3 +120,20 @@ def _holds_switch(test: code.Expression) -> bool:
         return any(map(_holds_switch, test.values))
     word = last_word(test)
     return word.endswith("_only") and naming.MAIN_PROCESS.search(word)
+
+
+def _interval(test: code.Expression) -> Interval | None:
+    """The interval in `step % every == 0`, where a name says how often."""
+    if not isinstance(test, code.Compare) or test.ops != ("==",) or not _is_number(test.comparators[0], 0):
+        return None
+    remainder = test.left
+    if not isinstance(remainder, code.Binary) or remainder.op != "%":
+        return None
+    counted, every = remainder.left, dotted(remainder.right)
+    from_one = isinstance(counted, code.Binary) and counted.op == "+" and _is_number(counted.right, 1)
+    counter = dotted(counted.left if isinstance(counted, code.Binary) and from_one else counted)
+    return Interval(counter, from_one, every) if counter and every else None
+
+
+def _is_number(node: code.Expression, number: int) -> bool:
+    return isinstance(node, code.Constant) and node.value.__class__ is int and node.value == number

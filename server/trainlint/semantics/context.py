@@ -48,6 +48,22 @@ class Site:
 
 
 @immutable
+class Interval:
+    """`(step + 1) % args.log_every == 0`: a counter that is held against a name."""
+
+    counter: str
+    from_one: bool
+    """Whether one is added to the counter."""
+    every: str
+    """The dotted name of what says how often."""
+
+    @property
+    def text(self) -> str:
+        counted = f"({self.counter} + 1)" if self.from_one else self.counter
+        return f"{counted} % {self.every} == 0"
+
+
+@immutable
 class Asked:
     """What a condition asks about, whatever it stands for."""
 
@@ -59,6 +75,9 @@ class Asked:
     """Whether it begins with a setting of the job, `args.save`, which is the same on all ranks."""
     ranks_of_all: bool = False
     """Of a condition on the rank: whether it surely holds on some processes of the job and not on others."""
+
+    interval: Interval | None = None
+    """The interval that it is, if it is nothing else."""
 
     def mentions(self, pattern: re.Pattern[str]) -> bool:
         """Whether one of the words in it matches."""
