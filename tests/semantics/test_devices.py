@@ -117,6 +117,16 @@ x = int(queue_ptr)  # reads: device, syncs: read
 }
 
 HOST = {
+    "a configuration that a model hands out beside something else": step("""
+config, schedule = model.noise_schedule()
+if config.steps > 3:  # syncs: none
+    x = int(getattr(config, "interval", 0))  # syncs: none
+"""),
+    "what setting up a model returns": step("""
+ready, others = model.setup_schedule(3)
+if ready:  # syncs: none
+    x = int(others)  # syncs: none
+"""),
     "strings by annotation": step("""
 from typing import List, Optional
 def shown(words: Optional[List[str]], name: str):

@@ -213,6 +213,59 @@ LOOPS = {
 }
 
 EVALUATION = {
+    "the branch of a forward that predicts where no labels are given": plain("""
+        class Parser(nn.Module):
+            def forward(self, inputs, labels=None):
+                scores = self.layer(inputs)
+                loss = None
+                if labels is not None:
+                    loss = criterion(scores, labels)
+                    print(loss)  # runs: per-step training
+                else:
+                    print(scores)  # runs: per-step evaluation
+                return loss
+
+        class Trainer:
+            def __init__(self, parser: Parser):
+                self.parser = parser
+
+            def step(self, inputs, labels):
+                loss = self.parser(**self.batch_of(inputs, labels))
+                loss.backward()
+                optimizer.step()
+        """),
+    "the branch of a forward that only lacks a mask": plain("""
+        class Parser(nn.Module):
+            def forward(self, inputs, mask=None):
+                scores = self.layer(inputs)
+                if mask is not None:
+                    loss = criterion(scores, mask)
+                else:
+                    loss = 0
+                    print(scores)  # runs: per-step training
+                return loss
+
+        class Trainer:
+            def __init__(self, parser: Parser):
+                self.parser = parser
+
+            def step(self, inputs, labels):
+                loss = self.parser(**self.batch_of(inputs, labels))
+                loss.backward()
+                optimizer.step()
+        """),
+    "a function that runs a validation": plain("""
+        def run_validation(pairs):
+            for images, labels in pairs:
+                with torch.no_grad():
+                    print(criterion(model(images.to(device)), labels.to(device)).item())  # runs: per-step evaluation
+
+        for epoch in range(3):
+            for images, labels in train_loader:
+                criterion(model(images.to(device)), labels.to(device)).backward()
+                optimizer.step()
+            run_validation(pairs_of("val"))
+        """),
     "an evaluation loop in each epoch is its own region": plain("""
         for epoch in range(3):
             for images, labels in train_loader:

@@ -305,6 +305,59 @@ def test_an_interval_that_only_reports_is_no_pause(condition: str) -> None:
     assert GuardKind.PAUSE not in kinds(condition, "if")
 
 
+DUE = {
+    "a variable holds the answer of a function that asks whether it is time": plain("""
+        class Validation:
+            def should_perform_validation(self, step, prompts, kind):
+                if prompts is None:
+                    return False
+                due = False
+                if self.interval is not None:
+                    due = step % self.interval == 0
+                return due
+
+            def run_validations(self, step, force_evaluation=False):
+                due = self.should_perform_validation(step, self.prompts, "intermediary")
+                will_execute = bool_of(self.prompts) and (due or step == 0)
+                if not will_execute and not force_evaluation:
+                    return self
+                print("validates")  # runs: per-n-steps training
+                return self
+
+        validation = Validation()
+        for step, (images, labels) in enumerate(train_loader):
+            criterion(model(images.to(device)), labels.to(device)).backward()
+            optimizer.step()
+            validation.run_validations(step, force_evaluation=asked())
+        """),
+    "a method that asks, by its name alone": plain("""
+        import somewhere
+        checker = somewhere.Checker()
+        for step, (images, labels) in enumerate(train_loader):
+            criterion(model(images.to(device)), labels.to(device)).backward()
+            optimizer.step()
+            now = checker.should_save(step)
+            if now:
+                print("saves")  # runs: per-n-steps training
+        """),
+    "a question about something else": plain("""
+        import somewhere
+        checker = somewhere.Checker()
+        for step, (images, labels) in enumerate(train_loader):
+            criterion(model(images.to(device)), labels.to(device)).backward()
+            optimizer.step()
+            now = checker.should_scale(step)
+            if now:
+                print("scales")  # runs: per-step training
+        """),
+}
+
+
+@table(DUE)
+def test_questions_whether_something_is_due_are_intervals(files: str) -> None:
+    check(files)
+
+
 def test_conditions_inside_of_an_evaluation_decide_at_each_of_its_steps() -> None:
     project = analyze(
         {
@@ -580,6 +633,122 @@ PRINTERS = {
 @table(NAMES)
 def test_rank_guards_behind_names_and_calls(files: str) -> None:
     check(files)
+
+
+HELD_BY_ONE_RANK = {
+    "an attribute of an object": plain("""
+        import torch.distributed as dist
+        import somewhere
+
+        class Trainer:
+            def __init__(self):
+                self.tracker = somewhere.get() if dist.get_rank() == 0 and not debug else None
+                self.steps = 0
+
+            def step(self, images, labels):
+                criterion(model(images), labels).backward()
+                optimizer.step()
+                if self.tracker:
+                    print("tracked")  # under: rank
+                if self.tracker is None:
+                    return
+                print("tracked as well")  # under: rank
+
+        trainer = Trainer()
+        for images, labels in train_loader:
+            trainer.step(images.to(device), labels.to(device))
+        """),
+    "a variable that is passed on": plain("""
+        import torch.distributed as dist
+        import somewhere
+
+        def train(loader, writer):
+            for step, (images, labels) in enumerate(loader):
+                criterion(model(images.to(device)), labels.to(device)).backward()
+                optimizer.step()
+                if writer is not None and step > 3:
+                    print("written")  # under: rank
+
+        def main():
+            if is_main_process():
+                writer = somewhere.Writer()
+            else:
+                writer = None
+            train(train_loader, writer)
+
+        main()
+        """),
+    "one that every rank may have": plain("""
+        import torch.distributed as dist
+        import somewhere
+
+        def train(loader, writer, other):
+            for images, labels in loader:
+                criterion(model(images.to(device)), labels.to(device)).backward()
+                optimizer.step()
+                if writer is not None:
+                    print("written")  # under: flag
+                if other:
+                    print("on each")  # under: flag
+
+        def main(args):
+            writer = somewhere.Writer() if args.write else None
+            other = somewhere.Writer() if dist.get_rank() == 0 else somewhere.Silent()
+            train(train_loader, writer, other)
+
+        main(parse())
+        """),
+    "one that another method gives to all ranks": plain("""
+        import torch.distributed as dist
+        import somewhere
+
+        class Trainer:
+            def __init__(self):
+                self.tracker = somewhere.get() if dist.get_rank() == 0 else None
+
+            def track(self):
+                self.tracker = somewhere.get()
+
+            def step(self, images, labels):
+                criterion(model(images), labels).backward()
+                optimizer.step()
+                if self.tracker:
+                    print("tracked")  # under: flag
+
+        trainer = Trainer()
+        for images, labels in train_loader:
+            trainer.step(images.to(device), labels.to(device))
+        """),
+}
+
+
+@table(HELD_BY_ONE_RANK)
+def test_what_exists_on_one_rank_keeps_the_others_out(files: str) -> None:
+    check(files)
+
+
+@pytest.mark.parametrize("one", ["writer is not None", "writer"])
+def test_a_guard_by_what_one_rank_has_is_no_guard_of_all(one: str) -> None:
+    project = analyze(
+        {
+            "train.py": plain(f"""
+        import torch.distributed as dist
+        import somewhere
+
+        def main(quiet):
+            writer = somewhere.Writer() if dist.get_rank() == 0 else None
+            for images, labels in train_loader:
+                criterion(model(images.to(device)), labels.to(device)).backward()
+                optimizer.step()
+                if {one} or not quiet:
+                    print("on several")
+
+        main(False)
+        """)
+        }
+    )
+    (report,) = project.reports
+    assert GuardKind.RANK not in {guard.kind for guard in report.context.guards}
 
 
 @table(ERRORS)

@@ -85,8 +85,17 @@ def _assign_items(frame: Frame, targets: tuple[code.Expression, ...], value: Val
     else:
         item = iteration.item_of(frame, value) if isinstance(value, Object) else UNKNOWN
     for target in targets:
-        counts = isinstance(item, Tensor) and naming.PLACE_IN_LOADER.search(dotted(target))
-        assign(frame, target, NUMBER if counts else item)
+        assign(frame, target, _part_of_tensors(target, item) if isinstance(item, Tensor) else item)
+
+
+def _part_of_tensors(target: code.Expression, item: Tensor) -> Value:
+    """One of several things that are tensors, for all that is known, by what it is called."""
+    name = dotted(target)
+    if naming.PLACE_IN_LOADER.search(name):
+        return NUMBER
+    if not item.proved and naming.SURELY_CONFIG.search(name.rpartition(".")[2]):
+        return Option("config")
+    return item
 
 
 def _part_of_output(frame: Frame, target: code.Expression, item: Tensor) -> Value:
@@ -98,7 +107,7 @@ def _part_of_output(frame: Frame, target: code.Expression, item: Tensor) -> Valu
         return item
     if naming.COUNT.search(word):
         return UNKNOWN
-    return replace(item, keeps_graph=False, number=False)
+    return _part_of_tensors(target, replace(item, keeps_graph=False, number=False))
 
 
 def assign_attribute(frame: Frame, base: Value, name: str, value: Value, node: code.Attribute | None = None) -> None:

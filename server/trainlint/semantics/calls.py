@@ -16,6 +16,7 @@ from trainlint.semantics import (
     loaders,
     methods,
     models,
+    naming,
     object_types,
     packages,
     records,
@@ -36,19 +37,23 @@ from trainlint.semantics.values import (
     Choice,
     Class,
     Function,
+    Host,
     Instance,
     Method,
     Object,
+    Option,
     Partial,
     Reference,
     Table,
     Tensor,
+    Test,
     Tuple,
+    Unknown,
     Value,
     join,
     join_all,
 )
-from trainlint.semantics.vocabulary import GradMode, Place
+from trainlint.semantics.vocabulary import GradMode, GuardKind, Place
 
 
 def evaluate_call(frame: Frame, node: code.Call) -> Value:
@@ -60,7 +65,15 @@ def evaluate_call(frame: Frame, node: code.Call) -> Value:
     taught = frame.run.options.sync_functions
     if taught and last_word(node.function) in taught:
         tensors.sync(frame, SyncKind.READ, node, Tensor(Place.DEVICE, proved=False), None)
-    return call(frame, callee, given, node)
+    result = call(frame, callee, given, node)
+    if isinstance(result, Unknown | Host | Option) and _asks_if_due(last_word(node.function)):
+        return Test((GuardKind.INTERVAL,), (), last_word(node.function))
+    return result
+
+
+def _asks_if_due(word: str) -> bool:
+    """Whether a function by its name answers whether it is time for something: `should_validate`."""
+    return naming.ASKS_IF_DUE.search(word) and naming.SHOULD.search(word)
 
 
 def gather(frame: Frame, arguments: tuple[code.Argument, ...]) -> Given:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainlint.semantics import code, expressions, guards, presence
+from trainlint.semantics import code, expressions, guards, holders, presence
 from trainlint.semantics.state import Frame
 from trainlint.semantics.text import last_word
 from trainlint.semantics.values import Test, Value
@@ -17,7 +17,7 @@ def classify(frame: Frame, test: code.Expression) -> Test:
 def classify_in_call(frame: Frame, test: code.Expression) -> Test:
     """What a condition is in this call of its function: parts that the call settles tell nothing."""
     test = presence.open_parts(frame, test)
-    found = classify(frame, test)
+    found = classify(frame, test).also(Test(*holders.kinds(frame, test)))
     return found.negated if frame.where.compiled and _asks_for_compiler(test) else found
 
 

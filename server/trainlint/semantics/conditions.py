@@ -86,6 +86,8 @@ def _classify_if(frame: Frame, node: code.If, value: Value, closed: Test) -> Tes
     positive = (GuardKind.FIRST,) if remembers else test.positive or _told_by_branch(frame, node, value)
     test = Test(positive, test.negative).also(frame.run.nodes.once(accidents.classify, node.test))
     test = Test(_settled_by_updates(node, test.positive), test.negative).also(closed)
+    if GuardKind.OFF not in closed.positive and _predicts_otherwise(frame, node):
+        test = test.also(Test((), (GuardKind.EVALUATION,)))
     pauses = GuardKind.INTERVAL in test.positive and _pauses(node)
     return test.also(Test((GuardKind.PAUSE,))) if pauses else test
 
@@ -311,6 +313,35 @@ def _skips_turn(body: code.Block) -> bool:
     if not (isinstance(last, code.Leave) and last.what == "continue"):
         return False
     return not any(isinstance(item, code.Attribute) and "backward" in item.name for item in code.walk(body))
+
+
+def _predicts_otherwise(frame: Frame, node: code.If) -> bool:
+    """Whether a forward asks for labels that it may be called without, and computes a loss where they are there: its
+    other branch predicts, `if labels is not None: loss = … else: scores = scores.cpu()`."""
+    define = frame.function.define if frame.function is not None else None
+    test = node.test
+    if not isinstance(define, code.Define) or define.name != "forward" or not node.orelse:
+        return False
+    if not isinstance(test, code.Compare) or test.ops != ("is not",) or not isinstance(test.left, code.Name):
+        return False
+    name = test.left.id
+    other = test.comparators[0]
+    may_be_left_out = any(
+        one.name == name and isinstance(one.default, code.Constant) and one.default.value is None
+        for one in define.parameters
+    )
+    return (
+        may_be_left_out
+        and isinstance(other, code.Constant)
+        and other.value is None
+        and naming.LABELS.search(name)
+        and _computes_loss(frame, node.body)
+        and not _computes_loss(frame, node.orelse)
+    )
+
+
+def _computes_loss(frame: Frame, block: code.Block) -> bool:
+    return any(naming.LOSS.search(path.rpartition(".")[2]) for path in frame.run.nodes.assigned(block))
 
 
 def _pauses(node: code.If) -> bool:

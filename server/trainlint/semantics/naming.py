@@ -44,6 +44,7 @@ CRITERION = Idiom(
     r"criterion|criteria|loss_?(fn|func|function|f)$|^(compute|calc|get|calculate)_?loss|_loss_?(fn|func)$|_criterion$"
 )
 LOSS = Idiom(r"(^|_)loss(es)?($|_)|^(err|error)[A-Z_]|^loss[A-Z0-9_]")
+LABELS = Idiom(r"^(y|gt|gold|labels?|targets?)(_[a-z0-9]+)?$|_(labels?|targets?)$|^y_true$")
 METRIC = Idiom(
     r"(^|_)(acc|accuracy|accuracies|correct|metrics?|top_?[15]|precision|recall|psnr|ssim|m?iou|perplexity|ppl|f1|auc)(_|$)",
     re.IGNORECASE,
@@ -85,7 +86,8 @@ TRIES = Idiom(
 """Functions that run a few steps to find out what fits, before training."""
 SAVES = Idiom(r"(^|_)save(_|$)|checkpoint", re.IGNORECASE)
 HOUSEKEEPING = Idiom(
-    r"^(load|save|restore|dump|export|download|upload|print|freeze|unfreeze|enable|disable|set|has|is|count|num)(_|$)"
+    r"^(load|save|restore|dump|export|download|upload|print|freeze|unfreeze|enable|disable|set|has|is|count|num|setup|configure"
+    r"|check|should|supports)(_|$)"
 )
 """Methods of a model that compute nothing: `load_checkpoint`, which returns what was saved beside the weights."""
 TRACED = Idiom(r"^is_(\w+_)?(tracing|scripting|exporting|compiling)$|^is_in_onnx_export$|^_get_tracing_state$")
@@ -99,6 +101,14 @@ HOLDS_DATA = Idiom(r"(^|_)(buffer|replay|memory|sampler|storage|dataset)(_|$)")
 APPLIES_MODELS = Idiom(r"(^|_)(track(er|ing)|post_?process(or|ing)?|inferencer|stitcher|exporter|visuali[sz]er)(_|$)")
 """In names of classes, as words: what applies models that were trained before."""
 TRAINING = Idiom(r"train|fit|(^|_)(run|step|epoch|update|optimi[sz]e)(_|$)", re.IGNORECASE)
+_ORDERS_EVALUATION = Idiom(
+    r"^_*(run|do|perform|maybe)_([a-z]+_)*(eval|evals|evaluate|evaluation|evaluations|validate|validation|validations|inference)"
+    r"(_(epoch|step|loop))?$"
+    r"|^_*(eval|evaluate|evaluation|val|valid|validate|validation|test|predict|prediction)_(one_)?(step|epoch|run|loop)$",
+    re.IGNORECASE,
+)
+"""Functions that evaluate, though a word of training is in their names: `run_validation`, `eval_epoch`."""
+_TRAINS_SURELY = Idiom(r"train|fit|optimi[sz]e", re.IGNORECASE)
 _OF_STEP = Idiom(r"backward|loss|learn|closure|batch|iter", re.IGNORECASE)
 """Further words of functions that do a part of a step."""
 STEP_INDEX = Idiom(
@@ -131,12 +141,15 @@ DRAINS = Idiom(r"^_*(maybe|pop|drain|poll|try)_")
 """Methods that often have nothing to return: `pop_total_rewards`."""
 COUNT = Idiom(r"(^|_)(num|nb|n|count|counts|size|sizes|len|length|lengths|samples|ntokens|nsamples)(_|$)")
 SHOULD = Idiom(
-    r"(^|_)(should|do|is|time_to|need_to|needs|will|must|can)_?(log|print|save|eval|evaluate|report|checkpoint|validate|display|sample|visuali[sz]e|sync)"
+    r"(^|_)(should|do|is|time_to|need_to|needs|will|would|must|can)_?(log|print|save|eval|evaluate|report|checkpoint|validate|display|sample|visuali[sz]e|sync)"
+    r"|(^|_)(should|would|force)_([a-z]+_)*(save|checkpoint|eval|evaluate|evaluation|validate|validation)$"
     r"|(log|print|save|eval|report)_(now|this_step|due|time)$|is_(log|print|eval|save)\w*_(step|iter)"
     r"|(^|_)(save|checkpoint|eval|evaluation|validation|report|upload)_(is_)?(due|pending|requested)$"
     r"|should_(update|write|flush)_(logs?|logger|metrics|summary)$",
     re.IGNORECASE,
 )
+ASKS_IF_DUE = Idiom(r"^_*(should|would|(is_)?time_to|needs?(_to)?)_", re.IGNORECASE)
+"""Of these, what is surely a question: a function called so answers it, whatever its body is made of."""
 DEBUG = Idiom(r"debug|sanity|fast_dev_run|detect_?anomaly|(^|_)profil(e|er|ing)($|_)", re.IGNORECASE)
 DISTRIBUTED = Idiom(
     r"distributed|multi_?gpu|(^|_)(ddp|fsdp)($|_)|(^|_)is_dist|use_dist|parallel|multiprocessing", re.IGNORECASE
@@ -164,6 +177,8 @@ FIRST_OVER = Idiom(r"(^|_)(first|initial)(_\w+)?_(complete|completed|done|finish
 CONFIG = Idiom(
     r"^_?(args|opt|opts|cfg|config|conf|hparams|hp|hps|params|flags|FLAGS|options|settings|model_args|training_args|train_config|data_args|hyp|C)$|_(config|cfg|args|opts|conf)$"
 )
+SURELY_CONFIG = Idiom(r"(^|_)(args|cfg|config|hparams|options|settings)$")
+"""Of these, what no tensor is called."""
 LOGGER = Idiom(r"^_?(logger|log|LOGGER|LOG|logging|_logger)$|_logger$")
 TRACKER = Idiom(
     r"^_?(writer|tb|tb_writer|tensorboard|summary_writer|sw|wandb|tracker|tb_logger|wandb_logger|wandb_run|mlflow|comet|neptune|swanlab|log_writer|writer_dict|experiment)$"
@@ -178,6 +193,8 @@ SAMPLER = Idiom(r"sampler")
 
 def evaluates(name: str) -> bool:
     """Whether a function called `name` evaluates a model, and does not train one."""
+    if _ORDERS_EVALUATION.search(name):
+        return not _TRAINS_SURELY.search(name)
     return EVALUATION.search(name) and not TRAINING.search(name)
 
 
