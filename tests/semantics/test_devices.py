@@ -364,6 +364,9 @@ y = (targets == outputs.argmax(1)).float().mean().item()  # reads: device
 z = (labels > 0).sum().item()  # reads: host
 """),
     "through `*_like` and `new_*`": step("""
+drawn = torch.normal(outputs, 0.1).sum().item()  # reads: device
+copied = torch.tensor(torch.normal(outputs, 0.1)).sum().item()  # reads: device
+alone = torch.normal(0.0, 0.1, (2, 3)).sum().item()  # reads: host
 x = torch.zeros_like(outputs).sum().item()  # reads: device
 y = outputs.new_zeros(3).sum().item()  # reads: device
 z = torch.ones_like(labels).sum().item()  # reads: host

@@ -56,6 +56,22 @@ KEPT = {
         self.ready.data.copy_(torch.Tensor([True]))
         return inputs
         """,
+    "a global flag that says that it was done": """
+        global told
+        if told:
+            return inputs
+        print("once")  # runs: per-epoch training
+        told = True
+        return inputs
+        """,
+    "a flag of the call alone": """
+        told = inputs.size(0) > 3
+        if told:
+            return inputs
+        print("each time")  # runs: per-step training
+        told = True
+        return inputs
+        """,
     "a flag that is taken down again": """
         if self.busy:
             return inputs

@@ -187,15 +187,19 @@ def guard_renewal(frame: Frame, node: code.If, block: code.Block) -> None:
     rest = block[block.index(node) + 1 :]
     kept = _still_kept(node.test)
     made = bool(kept) and not kept.isdisjoint(frame.run.nodes.assigned(block))
-    if (made and any(not kept.isdisjoint(_made_anew(statement)) for statement in rest)) or _raises_flag(node, rest):
+    renewed = made and any(not kept.isdisjoint(_made_anew(statement)) for statement in rest)
+    if renewed or _raises_flag(frame, node, rest):
         first = Standing(GuardKind.FIRST, node.test, len(frame.where.loops))
         frame.where = frame.where.guarded(first)
 
 
-def _raises_flag(node: code.If, rest: code.Block) -> bool:
-    """Whether a block that gives up while a flag is up puts it up then, and does not take it down."""
+def _raises_flag(frame: Frame, node: code.If, rest: code.Block) -> bool:
+    """Whether a block that gives up while a flag is up puts it up then, and does not take it down. Flags are
+    attributes, globals and variables of the function around."""
+    lasting = frame.globals | frame.nonlocals
     parts = node.test.values if isinstance(node.test, code.Boolean) and node.test.op == "or" else (node.test,)
     flags = {dotted(part) for part in parts if isinstance(part, code.Attribute)} - {""}
+    flags |= {part.id for part in parts if isinstance(part, code.Name) and part.id in lasting}
     if not flags or not _gives_up(node.body):
         return False
     raised = False

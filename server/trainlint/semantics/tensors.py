@@ -681,7 +681,8 @@ def _made_on_device(frame: Frame, name: str, given: Given, node: code.Call | Non
 
 
 def _factory(frame: Frame, name: str, last: str, given: Given, node: code.Call | None) -> Value:
-    if last.endswith("_like"):
+    if last.endswith("_like") or (last == "normal" and isinstance(given.first(), Tensor | Unknown)):
+        # `torch.normal` of tensors draws where these are
         model = given.first()
         place = model.place if isinstance(model, Tensor) else Place.UNKNOWN
         result = Tensor(
@@ -691,7 +692,7 @@ def _factory(frame: Frame, name: str, last: str, given: Given, node: code.Call |
         last in ("as_tensor", "tensor", "asarray", "Variable")
         and given.positional
         and isinstance(given.positional[0], Tensor)
-        and given.positional[0].place is Place.DEVICE
+        and given.positional[0].place is not Place.HOST
     ):
         result = replace(given.positional[0], keeps_graph=last == "Variable" and given.positional[0].keeps_graph)
     else:
