@@ -212,6 +212,17 @@ LOOPS = {
         """),
 }
 
+TRAINS_PARSER = """
+
+class Trainer:
+    def __init__(self, parser: Parser):
+        self.parser = parser
+
+    def step(self, inputs, labels):
+        loss = self.parser(**self.batch_of(inputs, labels))
+        loss.backward()
+        optimizer.step()
+"""
 EVALUATION = {
     "the branch of a forward that predicts where no labels are given": plain("""
         class Parser(nn.Module):
@@ -224,16 +235,8 @@ EVALUATION = {
                 else:
                     print(scores)  # runs: per-step evaluation
                 return loss
-
-        class Trainer:
-            def __init__(self, parser: Parser):
-                self.parser = parser
-
-            def step(self, inputs, labels):
-                loss = self.parser(**self.batch_of(inputs, labels))
-                loss.backward()
-                optimizer.step()
-        """),
+        """)
+    + TRAINS_PARSER,
     "the branch of a forward that only lacks a mask": plain("""
         class Parser(nn.Module):
             def forward(self, inputs, mask=None):
@@ -244,16 +247,8 @@ EVALUATION = {
                     loss = 0
                     print(scores)  # runs: per-step training
                 return loss
-
-        class Trainer:
-            def __init__(self, parser: Parser):
-                self.parser = parser
-
-            def step(self, inputs, labels):
-                loss = self.parser(**self.batch_of(inputs, labels))
-                loss.backward()
-                optimizer.step()
-        """),
+        """)
+    + TRAINS_PARSER,
     "a function that runs a validation": plain("""
         def run_validation(pairs):
             for images, labels in pairs:

@@ -17,7 +17,7 @@ NUMBERS = frozenset({"number", "rank", "world-size"})
 """Kinds of host values that are one number."""
 
 SEARCH_FOR_NAN = re.compile(r"^is_?(nan|inf|finite)$")
-"""In the text of a condition: what stands under it is there for a step that went wrong."""
+"""In a condition, what asks for values that are no numbers: code under it is there for a step that went wrong."""
 
 
 class HostScalarToDevice(Rule):

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from trainlint.semantics import classes, code, expressions
-from trainlint.semantics.name_paths import Handed, word_of
+from trainlint.semantics.name_paths import Handed
 from trainlint.semantics.state import Frame
+from trainlint.semantics.text import called_name
 from trainlint.semantics.values import Bound, Function, Value
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def _differentiated(frame: Frame, handed: Handed, depth: int) -> frozenset[str]:
     bound = isinstance(callee, Bound)
     function = callee.function if isinstance(callee, Bound) else callee
     if not isinstance(function, Function):
-        unknown_trains = _TRAINS.search(word_of(handed.call.function))
+        unknown_trains = _TRAINS.search(called_name(handed.call.function))
         return frozenset().union(*handed.names) if unknown_trains else frozenset()
     if not isinstance(function.define, code.Define) or depth >= _DEEPEST:
         return frozenset()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from trainlint.semantics import code
-from trainlint.semantics.text import dotted
+from trainlint.semantics.text import called_name, dotted
 
 _NO_GRAPH = frozenset({"item", "detach", "tolist", "numpy", "float", "int", "len", "range"})
 """What is computed by these has no graph."""
@@ -95,14 +95,7 @@ def _path(node: code.Expression) -> str:
 
 
 def _differentiates(call: code.Call) -> bool:
-    return "backward" in word_of(call.function) or dotted(call.function).rpartition("autograd.")[2] == "grad"
-
-
-def word_of(function: code.Expression) -> str:
-    """The last word of how a callee is written."""
-    if isinstance(function, code.Attribute):
-        return function.name
-    return function.id if isinstance(function, code.Name) else ""
+    return "backward" in called_name(call.function) or dotted(call.function).rpartition("autograd.")[2] == "grad"
 
 
 def _names(node: object) -> frozenset[str]:
@@ -119,7 +112,7 @@ def _names(node: object) -> frozenset[str]:
                 # `losses.total` is a part of `losses`
                 stack.append(item.value)
         elif isinstance(item, code.Call):
-            if word_of(item.function) in _NO_GRAPH:
+            if called_name(item.function) in _NO_GRAPH:
                 continue
             if isinstance(item.function, code.Attribute):
                 stack.append(item.function.value)

@@ -39,15 +39,15 @@ def dotted(node: code.Expression) -> str:
 def identifiers(node: code.Expression) -> list[str]:
     """The identifiers in an expression, in no particular order."""
     found: list[str] = []
-    stack: list[object] = [node]
+    stack: list[Any] = [node]
     while stack:
         item = stack.pop()
         kind = item.__class__
         if kind is code.Name:
-            found.append(item.id)  # type: ignore[attr-defined]
+            found.append(item.id)
         elif kind is code.Attribute:
-            found.append(item.name)  # type: ignore[attr-defined]
-            stack.append(item.value)  # type: ignore[attr-defined]
+            found.append(item.name)
+            stack.append(item.value)
         elif kind is not code.Constant and isinstance(item, tuple):
             stack.extend(item)
     return found
@@ -151,10 +151,6 @@ def _argument(argument: code.Argument, depth: int) -> str:
 
 def called_name(function: code.Expression) -> str:
     """The name that a call uses for what it calls; empty where it calls the result of another expression."""
-    return (
-        function.id
-        if isinstance(function, code.Name)
-        else function.name
-        if isinstance(function, code.Attribute)
-        else ""
-    )
+    if isinstance(function, code.Attribute):
+        return function.name
+    return function.id if isinstance(function, code.Name) else ""
